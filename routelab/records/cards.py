@@ -16,7 +16,9 @@ class Transform(Record):
 
     size: int = Field(ge=1, description="side of the square input, pixels")
     channels: int = 3
-    crop: float = Field(default=1.0, gt=0, le=1, description="share of the resized side that is kept")
+    crop: float = Field(
+        default=1.0, gt=0, le=1, description="share of the resized side that is kept"
+    )
     interpolation: Literal["bicubic", "bilinear", "nearest"] = "bicubic"
     mean: tuple[float, ...] = (0.485, 0.456, 0.406)
     std: tuple[float, ...] = (0.229, 0.224, 0.225)

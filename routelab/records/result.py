@@ -19,8 +19,8 @@ FloatArray = NDArray[np.float64]
 class Quantity:
     """One measured thing: an array with named axes, and what chance alone would give.
 
-    `value`, `chance`, `low`, `high` and `p` are float64 arrays of one shape, an axis for each name in
-    `dims`; NaN where the quantity is undefined, and `reason` then says why.
+    `value`, `chance`, `low`, `high` and `p` are float64 arrays of one shape, an axis for each name
+    in `dims`; NaN where the quantity is undefined, and `reason` then says why.
     """
 
     value: FloatArray
@@ -37,7 +37,9 @@ class Quantity:
         value = np.asarray(self.value, dtype=np.float64)
         object.__setattr__(self, "value", value)
         if value.ndim != len(self.dims):
-            raise ValueError(f"a quantity of shape {value.shape} needs {value.ndim} dims, not {self.dims}")
+            raise ValueError(
+                f"a quantity of shape {value.shape} needs {value.ndim} dims, not {self.dims}"
+            )
         for name in ("chance", "low", "high", "p"):
             given: ArrayLike | None = getattr(self, name)
             if given is not None:

@@ -1,7 +1,7 @@
 """What is this MoE layer made of, and by what recipe do its logits become weights?
 
-Letters used everywhere: B images, N tokens, E experts, p slots an expert, S slots in all, k choices a
-token, d width, L layers, C classes.
+Letters used everywhere: B images, N tokens, E experts, p slots an expert, S slots in all,
+k choices a token, d width, L layers, C classes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class SoftRouting(Record):
 
 
 class SpheroRouting(Record):
-    """SpheroMoE (MoE Jetpack, arXiv 2406.04801), as the paper writes it or as its code computes it."""
+    """SpheroMoE (MoE Jetpack, arXiv 2406.04801), as its paper writes it or as its code computes."""
 
     kind: Literal["sphero"] = "sphero"
     preset: Literal["paper", "released"] = "released"
@@ -52,7 +52,8 @@ class SpheroRouting(Record):
         default=None, ge=0, description="noise multiplier; None is 1/E, the released default"
     )
     noise_at_evaluation: bool = Field(
-        default=False, description="the released code adds noise at evaluation too; off unless asked"
+        default=False,
+        description="the released code adds noise at evaluation too; off unless asked",
     )
 
 
@@ -65,7 +66,9 @@ class TopKRouting(Record):
         default=None, gt=0, description="None: no capacity, no token is dropped"
     )
     round_capacity_to: int = Field(
-        default=1, ge=1, description="capacity is ceil'ed to a multiple of this; V-MoE's code uses 4"
+        default=1,
+        ge=1,
+        description="capacity is ceil'ed to a multiple of this; V-MoE's code uses 4",
     )
     images_per_group: int = Field(
         default=1, ge=1, description="images that share the expert buffers; V-MoE trains with 8"
@@ -104,7 +107,7 @@ RouterKind = Literal["soft", "sphero", "topk", "expert_choice", "image"]
 
 
 class MoESpec(Record):
-    """Which blocks of a model become MoE layers, and what stands in them; travels in every checkpoint.
+    """Which blocks of a model become MoE layers, and what stands in them; part of every checkpoint.
 
     The regularisers (expert dropout, stochastic depth, hidden dropout, noise) act in training only.
     """
@@ -113,9 +116,12 @@ class MoESpec(Record):
     router: RouterConfig
     groups: tuple[ExpertGroup, ...] = Field(min_length=1)
     shared: ExpertGroup | None = Field(
-        default=None, description="always-on experts whose mean output is added to the routed output"
+        default=None,
+        description="always-on experts whose mean output is added to the routed output",
     )
-    expert_dropout: float = Field(default=0.0, ge=0, lt=1, description="share of experts off a step")
+    expert_dropout: float = Field(
+        default=0.0, ge=0, lt=1, description="share of experts off a step"
+    )
     drop_path: float = Field(default=0.0, ge=0, lt=1, description="an image's routed output is off")
     hidden_dropout: float = Field(default=0.0, ge=0, lt=1, description="inside the experts")
 
@@ -128,9 +134,13 @@ class MoESpec(Record):
             raise ValueError(f"expert groups {names} must have different names")
         k = getattr(self.router, "k", 1)
         if k > self.experts:
-            raise ValueError(f"k = {k} choices need at least {k} experts, the groups hold {self.experts}")
+            raise ValueError(
+                f"k = {k} choices need at least {k} experts, the groups hold {self.experts}"
+            )
         if self.router.kind not in ("soft", "sphero") and any(g.slots != 1 for g in self.groups):
-            raise ValueError(f"slots are for soft routing; router {self.router.kind!r} takes slots = 1")
+            raise ValueError(
+                f"slots are for soft routing; router {self.router.kind!r} takes slots = 1"
+            )
         return self
 
     @property
@@ -140,7 +150,7 @@ class MoESpec(Record):
 
 
 class GroupRange(Record):
-    """Experts `start` to `stop` (exclusive) of a layer: one group, in the order of the expert axis."""
+    """Experts `start` to `stop` (exclusive) of a layer: one group, in expert-axis order."""
 
     name: str
     start: int
@@ -164,8 +174,8 @@ class SoftRecipe(Record):
 class RouterSpec(Record):
     """One MoE layer as it was captured; everything a reader needs to interpret its arrays.
 
-    `tokens` counts the tokens that are routed (1 for image-level routing); the first `prefix` of them
-    are class and register tokens, the rest are patches on `grid` (height, width) in row-major order.
+    `tokens` counts the tokens that are routed (1 for image-level routing); the first `prefix` of
+    them are class and register tokens, the rest patches on `grid` (height, width), row-major.
     """
 
     layer: str = Field(description="dotted module path, for example blocks.6.mlp")
@@ -178,7 +188,9 @@ class RouterSpec(Record):
     groups: tuple[GroupRange, ...] = Field(min_length=1)
     shared: bool = False
     k: int | None = Field(default=None, description="stored choices a token; sparse routing only")
-    capacity: int | None = Field(default=None, description="buffer places an expert; None: unlimited")
+    capacity: int | None = Field(
+        default=None, description="buffer places an expert; None: unlimited"
+    )
     recipe: SoftRecipe | None = Field(
         default=None, description="None where weights are stored themselves, or routing is sparse"
     )
