@@ -50,8 +50,7 @@ class Caption:
     def facts(self) -> str:
         """One line: n, chance and interval."""
         parts = [f"n = {self.n:,} {self.of}"]
-        if self.chance:
-            parts.append(f"chance: {self.chance}")
+        parts.append(f"chance: {self.chance}" if self.chance else "no chance level")
         if self.interval:
             parts.append(f"interval: {self.interval}")
         return " · ".join(parts)

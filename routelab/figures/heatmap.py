@@ -26,14 +26,13 @@ from routelab.figures.caption import Caption, entitle
 
 OCTAVES = 4.0
 """Beyond 16 times or a 16th of chance a colour says no more."""
-SORTED = "rows in an order found on the other half of the images"
 
 
 def share_heatmap(
     share: ArrayLike,
     *,
     classes: Sequence[str],
-    order: Sequence[int],
+    order: Sequence[int] | None = None,
     title: str,
     caption: Caption,
     groups: Sequence[Group] = (),
@@ -47,20 +46,20 @@ def share_heatmap(
     classes
         Names of the C classes.
     order
-        Classes from top to bottom, found on images that are not in `share`.
+        Classes from top to bottom, found on images that are not in `share`; None keeps their own.
     groups
         Expert groups, marked on the expert axis.
     """
     colours = {"colorscale": theme.SEQUENTIAL, "zmin": 0, "zmax": reach(share)}
     figure = _class_expert(share, classes, order, groups, "share", colours)
-    return entitle(figure, title, caption.noting(SORTED, gap_note(share)))
+    return entitle(figure, title, caption.noting(_sorted(order), gap_note(share)))
 
 
 def lift_heatmap(
     log_lift: ArrayLike,
     *,
     classes: Sequence[str],
-    order: Sequence[int],
+    order: Sequence[int] | None = None,
     title: str,
     caption: Caption,
     groups: Sequence[Group] = (),
@@ -71,7 +70,9 @@ def lift_heatmap(
     colours = {"colorscale": theme.DIVERGING, "zmin": -edge, "zmax": edge}
     figure = _class_expert(log_lift, classes, order, groups, "log2 lift", colours)
     return entitle(
-        figure, title, caption.noting(SORTED, "0 (white): as by chance", ends, gap_note(log_lift))
+        figure,
+        title,
+        caption.noting(_sorted(order), "0 (white): as by chance", ends, gap_note(log_lift)),
     )
 
 
@@ -79,7 +80,7 @@ def score_heatmap(
     z: ArrayLike,
     *,
     classes: Sequence[str],
-    order: Sequence[int],
+    order: Sequence[int] | None = None,
     title: str,
     caption: Caption,
     groups: Sequence[Group] = (),
@@ -88,7 +89,9 @@ def score_heatmap(
     edge = max(reach(z), 3.0)
     colours = {"colorscale": theme.DIVERGING, "zmin": -edge, "zmax": edge}
     figure = _class_expert(z, classes, order, groups, "z", colours)
-    return entitle(figure, title, caption.noting(SORTED, "0 (white): the null's mean", gap_note(z)))
+    return entitle(
+        figure, title, caption.noting(_sorted(order), "0 (white): the null's mean", gap_note(z))
+    )
 
 
 def expert_atlas(
@@ -141,13 +144,14 @@ def expert_atlas(
 def _class_expert(
     values: ArrayLike,
     classes: Sequence[str],
-    order: Sequence[int],
+    order: Sequence[int] | None,
     groups: Sequence[Group],
     unit: str,
     colours: dict[str, object],
 ) -> go.Figure:
-    rows = finite(values)[np.asarray(order, dtype=np.int64)]
-    names = [classes[place] for place in order]
+    places = range(len(classes)) if order is None else order
+    rows = finite(values)[np.asarray(places, dtype=np.int64)]
+    names = [classes[place] for place in places]
     figure = go.Figure(
         go.Heatmap(
             z=rows.astype(np.float32),
@@ -166,6 +170,10 @@ def _class_expert(
         height=int(np.clip(16 * len(names), 200, 760)) + 60,
     )
     return figure
+
+
+def _sorted(order: Sequence[int] | None) -> str:
+    return "" if order is None else "rows in an order found on the other half of the images"
 
 
 def _expert_columns(figure: go.Figure, experts: int, groups: Sequence[Group]) -> None:

@@ -125,10 +125,11 @@ def weight_overlay(
 def _panels(pixels: ArrayLike, names: Sequence[str]) -> go.Figure:
     """A figure with the image once plain and once for each name, in rows of `COLUMNS`."""
     figure = go.Figure()
-    uri = data_uri(np.asarray(pixels, dtype=np.uint8)[..., :3])
+    colours = np.asarray(pixels, dtype=np.uint8)[..., :3]
+    uri, faint = data_uri(colours), data_uri(_faint(colours))
     for place, name in enumerate(["image", *names]):
         left, top = _corner(place)
-        figure.add_layout_image(_image(uri, left, top, "below"))
+        figure.add_layout_image(_image(faint if place else uri, left, top, "below"))
         figure.add_annotation(
             x=left + 0.5,
             y=top + 0.02,
@@ -152,6 +153,12 @@ def _panels(pixels: ArrayLike, names: Sequence[str]) -> go.Figure:
         legend={"orientation": "v", "x": 1.0, "y": 1, "xanchor": "left"},
     )
     return figure
+
+
+def _faint(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Pale grey, so that the colours over it are the router's alone."""
+    grey = pixels.mean(axis=2)
+    return (90 + 0.65 * grey).clip(0, 255).astype(np.uint8)
 
 
 def _corner(place: int) -> tuple[float, float]:

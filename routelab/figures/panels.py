@@ -47,7 +47,7 @@ def panels(
     figure.update_layout(
         height=inner + BELOW + 10,
         margin={"t": ABOVE, "b": BELOW + 10},
-        legend={"x": 1.01, "y": 1, "xanchor": "left"},
+        legend={"x": 1.03, "y": 1, "xanchor": "left"},
     )
     places = [{"row": i // columns + 1, "col": i % columns + 1} for i in range(len(names))]
     return figure, places

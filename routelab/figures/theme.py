@@ -107,7 +107,7 @@ plotly.io.templates["routelab"] = TEMPLATE
 def colour_bar(title: str, **options: Any) -> dict[str, Any]:
     """Settings of a colour bar: its title stands on it, clear of the tick labels."""
     bar = {
-        "title": {"text": title, "side": "top", "font": {"size": FINE}},
+        "title": {"text": f"{title}<br> ", "side": "top", "font": {"size": FINE}},
         "tickfont": {"size": FINE},
         "outlinewidth": 0,
         "thickness": 14,

@@ -1,0 +1,124 @@
+"""Do images of one class take the same experts, more than chance would have it?"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routelab.figures import layer_curve, share_heatmap
+from routelab.records import Quantity, Result
+from routelab.report.content import Block, Material, Picture, Section, Words, parameters
+from routelab.report.reading import (
+    caption,
+    find,
+    groups_of,
+    layer_table,
+    layer_warnings,
+    layers_of,
+    series,
+)
+
+MOST_CELLS = 400_000
+"""Of all heat maps together, so that the file can still be mailed."""
+CURVES = {
+    "max_share": ("Maximum share", "mean over classes of the largest share"),
+    "contrast": ("Routing contrast", "same-class minus different-class agreement"),
+    "ami": ("Adjusted mutual information of class and expert", "AMI"),
+    "information": ("Information about the class", "nats"),
+}
+COLUMNS = {
+    "max_share": "max share",
+    "normalized_max_share": "normalised",
+    "contrast": "contrast",
+    "ami": "AMI",
+    "nmi": "NMI (inflates)",
+    "eta_squared": "η²",
+    "cramers_v": "Cramér's V",
+    "tie_fraction": "ties",
+    "p_max_statistic": "p over all layers",
+}
+
+
+def section(material: Material) -> Section | None:
+    """Curves over the layers, then class × expert heat maps drawn on the other half."""
+    result = material.results.get("consistency")
+    if result is None:
+        return None
+    blocks: list[Block] = [Words(result.summary)] if result.summary else []
+    for name, (title, unit) in CURVES.items():
+        quantity = find(result, name, "layer")
+        if quantity is not None:
+            blocks.append(
+                Picture(
+                    layer_curve(
+                        {"measured": series(quantity)},
+                        layers=layers_of(result),
+                        unit=unit,
+                        title=title,
+                        caption=caption(result, quantity, warnings=result.warnings),
+                    )
+                )
+            )
+    table = layer_table(result, COLUMNS, "Consistency by layer")
+    blocks += [table] if table else []
+    blocks += heatmaps(material, result)
+    return Section(
+        "Class consistency",
+        [*blocks, parameters(result)],
+        "Does a class go to its own experts? A collapsed layer scores 1 on every class.",
+    )
+
+
+def heatmaps(material: Material, result: Result) -> list[Block]:
+    """Class profiles of half B in the order of half A; of the first layers that fit."""
+    drawn = find(result, "class_profile_b", "layer", "class", "expert")
+    sorter = find(result, "class_profile_a", "layer", "class", "expert")
+    if drawn is None:
+        drawn, sorter = find(result, "class_profile", "layer", "class", "expert"), None
+    if drawn is None:
+        return []
+    layers = layers_of(result)
+    chosen = _spread(len(layers), max(1, MOST_CELLS // max(drawn.value[0].size, 1)))
+    blocks: list[Block] = [_heatmap(material, result, drawn, sorter, place) for place in chosen]
+    left = [layers[place] for place in range(len(layers)) if place not in chosen]
+    if left:
+        blocks.append(
+            Words(f"To keep this file small, heat maps of layers {', '.join(left)} are left out.")
+        )
+    return blocks
+
+
+def _spread(places: int, most: int) -> list[int]:
+    """At most `most` places, spread evenly, the last among them."""
+    if places <= most:
+        return list(range(places))
+    return sorted({int(place) for place in np.linspace(places - 1, 0, most).round()})
+
+
+def _heatmap(
+    material: Material, result: Result, drawn: Quantity, sorter: Quantity | None, place: int
+) -> Picture:
+    layer = layers_of(result)[place]
+    share = drawn.value[place]
+    used = np.isfinite(share).any(axis=0)
+    experts = int(np.flatnonzero(used).max(initial=0)) + 1
+    groups = [g for g in groups_of(material.store.layers, layer) if g.start < experts]
+    return Picture(
+        share_heatmap(
+            share[:, :experts],
+            classes=result.axis("class", share.shape[0]),
+            order=None if sorter is None else profile_order(sorter.value[place]),
+            title=f"Class × expert, layer {layer}",
+            caption=caption(result, drawn, warnings=layer_warnings(result, layer)),
+            groups=groups,
+        )
+    )
+
+
+def profile_order(profile: NDArray[np.float64]) -> list[int]:
+    """Classes by their largest expert, the surest first; classes without images last."""
+    filled = np.where(np.isfinite(profile), profile, -1.0)
+    top = filled.argmax(axis=1)
+    largest = filled.max(axis=1)
+    top[largest < 0] = profile.shape[1]
+    return [int(place) for place in np.lexsort((-largest, top))]
