@@ -1,5 +1,7 @@
 """Results with every quantity that the report knows, of random but plausible numbers."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from routelab.records import Quantity, Result
@@ -145,7 +147,7 @@ def _coactivation(rng, layers, experts):
 
 
 def _paths(rng, layers, experts):
-    pairs = [f"{a}→{b}" for a, b in zip(layers, layers[1:], strict=False)]
+    pairs = [f"{a}→{b}" for a, b in pairwise(layers)]
     joint = rng.dirichlet(np.full(experts**2, 0.3), len(pairs))
     quantities = {
         "effective_paths": Quantity(value=np.array(12.5)),
