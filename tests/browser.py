@@ -1,5 +1,6 @@
 """What does headless Chromium say about a page: its elements when drawn, and its complaints?"""
 
+import re
 import shutil
 import subprocess
 import tempfile
@@ -20,6 +21,16 @@ class Visit(NamedTuple):
 
     elements: str
     console: list[str]
+
+    @property
+    def text(self) -> str:
+        """The elements without their scripts: what the page shows, its tool bars included."""
+        return re.sub(r"<(script|style)\b.*?</\1>", "", self.elements, flags=re.DOTALL)
+
+    @property
+    def links(self) -> list[str]:
+        """Addresses on the page that are neither data nor a place in it."""
+        return re.findall(r'(?:href|src|action)="(?!data:|#)([^"]*)"', self.text)
 
 
 def visit(page: Path) -> Visit:

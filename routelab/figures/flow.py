@@ -42,15 +42,18 @@ def expert_flow(
     kept = _kept(flows, threshold, most)
     offsets = np.cumsum([0, *[len(place) + 1 for place in kept]])
     merged = [_merge(flow, kept[pair], kept[pair + 1]) for pair, flow in enumerate(flows)]
-    figure = go.Figure(
-        go.Sankey(
-            arrangement="fixed",
-            node=_nodes(merged, kept, layers),
-            link=_links(merged, kept, offsets),
-            valueformat=".1%",
-            textfont={"size": theme.FINE, "color": theme.INK},
+    figure = go.Figure()
+    # Plotly cannot draw a diagram of no flow: one layer, or nothing routed
+    if any(pair.any() for pair in merged):
+        figure.add_trace(
+            go.Sankey(
+                arrangement="fixed",
+                node=_nodes(merged, kept, layers),
+                link=_links(merged, kept, offsets),
+                valueformat=".1%",
+                textfont={"size": theme.FINE, "color": theme.INK},
+            )
         )
-    )
     for place, layer in enumerate(layers):
         figure.add_annotation(
             x=_x(place, len(layers)),
@@ -62,10 +65,16 @@ def expert_flow(
             showarrow=False,
             font={"size": theme.FINE, "color": theme.QUIET},
         )
-    figure.update_layout(height=430, margin={"t": 30, "l": 30, "r": 60})
+    figure.update_layout(
+        height=430,
+        margin={"t": 30, "l": 30, "r": 60},
+        xaxis={"visible": False},
+        yaxis={"visible": False},
+    )
     folded = any(np.setdiff1d(np.arange(_size(flows, i)), k).size for i, k in enumerate(kept))
     note = f'"other": experts below {threshold:.1%} of a layer, or beyond its {most} largest'
-    return entitle(figure, title, caption.noting(note if folded else ""))
+    nothing = "" if figure.data else "nothing flows: there is one layer, or nothing was routed"
+    return entitle(figure, title, caption.noting(note if folded else "", nothing))
 
 
 def _size(flows: Sequence[FloatArray], layer: int) -> int:

@@ -27,6 +27,12 @@ def test_an_expert_keeps_its_colour_over_layers():
     ] * 2
 
 
+def test_one_layer_says_that_nothing_flows():
+    figure = expert_flow([], layers=["06"], title="t", caption=CAPTION)
+    assert not figure.data
+    assert "nothing flows" in figure.layout.title.subtitle.text
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 6), st.integers(1, 4), st.floats(0, 0.5), st.integers(0, 2**32 - 1))
 def test_nothing_flows_away(experts, most, threshold, seed):
