@@ -81,7 +81,7 @@ def gap_note(values: ArrayLike, what: str = "grey") -> str:
     return f"{what}: undefined (NaN)" if not np.isfinite(np.asarray(values)).all() else ""
 
 
-def group_marks(groups: Sequence[Group], axis: str = "x") -> dict[str, list[dict[str, Any]]]:
+def group_marks(groups: Sequence[Group], axis: str = "x") -> dict[str, Any]:
     """Layout shapes and annotations that part an expert axis into groups; none for one group."""
     if len(groups) < 2:
         return {"shapes": [], "annotations": []}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -50,13 +51,13 @@ def load_bars(
     name_axes(figure, places, "expert", "share of load")
     figure.update_xaxes(showgrid=False, tickangle=0)
     figure.update_yaxes(rangemode="tozero")
-    legends = [trace.name for trace in figure.data if trace.showlegend]
-    figure.update_layout(barmode="overlay", bargap=0.15, showlegend=len(legends) > 1)
+    several = len({trace["name"] for trace in figure.data}) > 1
+    figure.update_layout(barmode="overlay", bargap=0.15, showlegend=several)
     return entitle(figure, title, caption.noting("dashed line: uniform share"))
 
 
 def _draw_layer(
-    figure: go.Figure, share: NDArray[np.float64], groups: Sequence[Group], where: dict[str, int]
+    figure: go.Figure, share: NDArray[np.float64], groups: Sequence[Group], where: dict[str, Any]
 ) -> None:
     experts = np.flatnonzero(np.isfinite(share))
     for index, group in enumerate(groups or [Group("experts", 0, share.size)]):
@@ -84,7 +85,7 @@ def _every(experts: int) -> int:
 
 
 def _mark(
-    figure: go.Figure, flags: NDArray[np.float64], name: str, symbol: str, where: dict[str, int]
+    figure: go.Figure, flags: NDArray[np.float64], name: str, symbol: str, where: dict[str, Any]
 ) -> None:
     experts = np.flatnonzero(np.nan_to_num(flags) > 0)
     if not experts.size:
@@ -103,8 +104,8 @@ def _mark(
     )
 
 
-def _legend(figure: go.Figure, name: str) -> dict[str, object]:
+def _legend(figure: go.Figure, name: str) -> dict[str, Any]:
     """One legend entry a name, for the panels together."""
     label = plain(name)
-    seen = any(trace.name == label for trace in figure.data)
+    seen = any(trace["name"] == label for trace in figure.data)
     return {"name": label, "legendgroup": label, "showlegend": not seen}

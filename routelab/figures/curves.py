@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -98,7 +99,7 @@ def _line(places: list[str], line: Series, name: str, ink: str) -> go.Scatter:
 
 def _bars(
     value: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64], ink: str
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Error bars as lengths; a bound on the wrong side of its value becomes no bar, not a flip."""
     return {
         "type": "data",
@@ -159,8 +160,7 @@ def _runs(present: NDArray[np.bool_]) -> Iterator[slice]:
 
 def _same_chance(series: Mapping[str, Series]) -> bool:
     """True if all lines have one chance level, which is then drawn once, in grey."""
-    levels = [line.chance for line in series.values()]
-    if any(level is None for level in levels):
-        return len(levels) == 1
-    first = finite(levels[0]) if levels else np.zeros(0)
-    return all(np.array_equal(finite(level), first, equal_nan=True) for level in levels)
+    levels = [finite(line.chance) for line in series.values() if line.chance is not None]
+    if len(levels) < len(series):
+        return len(series) == 1
+    return all(np.array_equal(level, levels[0], equal_nan=True) for level in levels)

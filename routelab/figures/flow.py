@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -111,7 +112,7 @@ def _x(layer: int, layers: int) -> float:
 
 def _nodes(
     merged: Sequence[FloatArray], kept: Sequence[NDArray[np.int64]], layers: Sequence[str]
-) -> dict[str, object]:
+) -> dict[str, Any]:
     labels: list[str] = []
     colours: list[str] = []
     x: list[float] = []
@@ -140,7 +141,7 @@ def _links(
     merged: Sequence[FloatArray],
     kept: Sequence[NDArray[np.int64]],
     offsets: NDArray[np.int64],
-) -> dict[str, object]:
+) -> dict[str, Any]:
     source: list[int] = []
     target: list[int] = []
     value: list[float] = []

@@ -7,6 +7,7 @@ sorting and drawing the same images shows a diagonal even in noise.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -50,7 +51,7 @@ def share_heatmap(
     groups
         Expert groups, marked on the expert axis.
     """
-    colours = {"colorscale": theme.SEQUENTIAL, "zmin": 0, "zmax": reach(share)}
+    colours = {"colorscale": list(theme.SEQUENTIAL), "zmin": 0, "zmax": reach(share)}
     figure = _class_expert(share, classes, order, groups, "share", colours)
     return entitle(figure, title, caption.noting(_sorted(order), gap_note(share)))
 
@@ -67,7 +68,7 @@ def lift_heatmap(
     """log2 lift of each class in each expert, shape (C, E); the rest as `share_heatmap`."""
     edge = min(reach(log_lift), OCTAVES)
     ends = f"colours end at ±{OCTAVES:g}" if reach(log_lift) > OCTAVES else ""
-    colours = {"colorscale": theme.DIVERGING, "zmin": -edge, "zmax": edge}
+    colours = {"colorscale": list(theme.DIVERGING), "zmin": -edge, "zmax": edge}
     figure = _class_expert(log_lift, classes, order, groups, "log2 lift", colours)
     return entitle(
         figure,
@@ -87,7 +88,7 @@ def score_heatmap(
 ) -> go.Figure:
     """Standard scores against the permutation null, shape (C, E); shapes as `share_heatmap`."""
     edge = max(reach(z), 3.0)
-    colours = {"colorscale": theme.DIVERGING, "zmin": -edge, "zmax": edge}
+    colours = {"colorscale": list(theme.DIVERGING), "zmin": -edge, "zmax": edge}
     figure = _class_expert(z, classes, order, groups, "z", colours)
     return entitle(
         figure, title, caption.noting(_sorted(order), "0 (white): the null's mean", gap_note(z))
@@ -118,19 +119,21 @@ def expert_atlas(
     labels = ["≤⅛", "¼", "½", "1", "2", "4", "≥8"]
     figure = go.Figure(
         go.Heatmap(
-            z=octaves.astype(np.float32),
-            x=[str(expert) for expert in range(ratio.shape[1])],
-            y=distinct(layers),
-            customdata=ratio.astype(np.float32),
-            colorscale=theme.DIVERGING,
-            zmin=-3,
-            zmax=3,
-            xgap=1 if ratio.shape[1] <= 64 else 0,
-            ygap=1,
-            colorbar=theme.colour_bar("× fair share", tickvals=ticks, ticktext=labels),
-            hovertemplate=(
-                "layer %{y}<br>expert %{x}<br>%{customdata:.3g} × fair share<extra></extra>"
-            ),
+            {
+                "z": octaves.astype(np.float32),
+                "x": [str(expert) for expert in range(ratio.shape[1])],
+                "y": distinct(layers),
+                "customdata": ratio.astype(np.float32),
+                "colorscale": list(theme.DIVERGING),
+                "zmin": -3,
+                "zmax": 3,
+                "xgap": 1 if ratio.shape[1] <= 64 else 0,
+                "ygap": 1,
+                "colorbar": theme.colour_bar("× fair share", tickvals=ticks, ticktext=labels),
+                "hovertemplate": (
+                    "layer %{y}<br>expert %{x}<br>%{customdata:.3g} × fair share<extra></extra>"
+                ),
+            }
         )
     )
     _expert_columns(figure, ratio.shape[1], groups)
@@ -147,21 +150,25 @@ def _class_expert(
     order: Sequence[int] | None,
     groups: Sequence[Group],
     unit: str,
-    colours: dict[str, object],
+    colours: dict[str, Any],
 ) -> go.Figure:
     places = range(len(classes)) if order is None else order
     rows = finite(values)[np.asarray(places, dtype=np.int64)]
     names = [classes[place] for place in places]
     figure = go.Figure(
         go.Heatmap(
-            z=rows.astype(np.float32),
-            x=[str(expert) for expert in range(rows.shape[1])],
-            y=distinct(names),
-            xgap=1 if rows.shape[1] <= 64 else 0,
-            ygap=1 if rows.shape[0] <= 64 else 0,
-            colorbar=theme.colour_bar(unit),
-            hovertemplate=(f"class %{{y}}<br>expert %{{x}}<br>{unit} %{{z:.3f}}<extra></extra>"),
-            **colours,
+            {
+                "z": rows.astype(np.float32),
+                "x": [str(expert) for expert in range(rows.shape[1])],
+                "y": distinct(names),
+                "xgap": 1 if rows.shape[1] <= 64 else 0,
+                "ygap": 1 if rows.shape[0] <= 64 else 0,
+                "colorbar": theme.colour_bar(unit),
+                "hovertemplate": (
+                    f"class %{{y}}<br>expert %{{x}}<br>{unit} %{{z:.3f}}<extra></extra>"
+                ),
+                **colours,
+            }
         )
     )
     _expert_columns(figure, rows.shape[1], groups)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -65,11 +66,13 @@ def named_matrix(
     values = finite(matrix)
     figure = go.Figure(
         go.Heatmap(
-            z=values.astype(np.float32),
-            x=category_axis(columns)["categoryarray"],
-            y=category_axis(rows)["categoryarray"],
-            coloraxis="coloraxis",
-            hovertemplate=f"%{{y}} × %{{x}}<br>{plain(unit)} %{{z:.3g}}<extra></extra>",
+            {
+                "z": values.astype(np.float32),
+                "x": category_axis(columns)["categoryarray"],
+                "y": category_axis(rows)["categoryarray"],
+                "coloraxis": "coloraxis",
+                "hovertemplate": f"%{{y}} × %{{x}}<br>{plain(unit)} %{{z:.3g}}<extra></extra>",
+            }
         )
     )
     side = int(np.clip(22 * max(len(rows), 8), 260, 760))
@@ -93,27 +96,29 @@ def named_matrix(
 
 def _panel(matrix: NDArray[np.float32], unit: str) -> go.Heatmap:
     return go.Heatmap(
-        z=matrix,
-        coloraxis="coloraxis",
-        hovertemplate=f"expert %{{y}}, expert %{{x}}<br>{plain(unit)} %{{z:.3g}}<extra></extra>",
+        {
+            "z": matrix,
+            "coloraxis": "coloraxis",
+            "hovertemplate": f"%{{y}}, %{{x}}<br>{plain(unit)} %{{z:.3g}}<extra></extra>",
+        }
     )
 
 
-def _expert_ticks(experts: int) -> dict[str, object]:
-    ticks: dict[str, object] = {"showgrid": False, "constrain": "domain"}
+def _expert_ticks(experts: int) -> dict[str, Any]:
+    ticks: dict[str, Any] = {"showgrid": False, "constrain": "domain"}
     return ticks | ({"dtick": 1} if experts <= 8 else {"nticks": 8, "tickformat": "d"})
 
 
 def _colours(
     values: Sequence[NDArray[np.floating]], unit: str, middle: float | None
-) -> dict[str, object]:
+) -> dict[str, Any]:
     bar = theme.colour_bar(plain(unit))
     if middle is None:
         top = max((reach(matrix) for matrix in values), default=1.0)
-        return {"colorscale": theme.SEQUENTIAL, "cmin": 0, "cmax": top, "colorbar": bar}
+        return {"colorscale": list(theme.SEQUENTIAL), "cmin": 0, "cmax": top, "colorbar": bar}
     edge = max((reach(matrix - middle) for matrix in values), default=1.0)
     return {
-        "colorscale": theme.DIVERGING,
+        "colorscale": list(theme.DIVERGING),
         "cmin": middle - edge,
         "cmax": middle + edge,
         "colorbar": bar,

@@ -6,10 +6,9 @@ Patches lie on the image; class and register tokens have no place in it and are 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import plotly.colors
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
@@ -166,7 +165,7 @@ def _corner(place: int) -> tuple[float, float]:
     return SIDE * (place % COLUMNS), -1.18 * (place // COLUMNS)
 
 
-def _image(uri: str, left: float, top: float, layer: str) -> dict[str, object]:
+def _image(uri: str, left: float, top: float, layer: str) -> dict[str, Any]:
     return {
         "source": uri,
         "xref": "x",
@@ -193,7 +192,7 @@ def _expert_inks(map_: ExpertMap) -> tuple[NDArray[np.uint8] | None, list[int]]:
     if map_.expert is None or map_.hardness is None:
         return None, []
     expert = np.asarray(map_.expert, dtype=np.int64)
-    palette = np.array([plotly.colors.hex_to_rgb(ink) for ink in theme.PALETTE], dtype=np.uint8)
+    palette = np.array([theme.rgb(ink) for ink in theme.PALETTE], dtype=np.uint8)
     inks = np.zeros((*expert.shape, 4), dtype=np.uint8)
     inks[..., :3] = palette[expert % len(palette)]
     opacity = np.nan_to_num(np.clip(finite(map_.hardness), 0, 1))
@@ -224,7 +223,7 @@ def _top(map_: WeightMap) -> float:
 
 def _weight_inks(relative: NDArray[np.float64]) -> NDArray[np.uint8]:
     """Viridis with an opacity that grows with the weight; shape (..., 4)."""
-    scale = np.array([plotly.colors.hex_to_rgb(ink) for ink in theme.SEQUENTIAL], dtype=np.float64)
+    scale = np.array([theme.rgb(ink) for ink in theme.SEQUENTIAL], dtype=np.float64)
     level = np.nan_to_num(np.clip(relative, 0, 1))
     inks = np.zeros((*level.shape, 4), dtype=np.uint8)
     stops = np.linspace(0, 1, len(scale))
@@ -274,22 +273,13 @@ def _cells(
 
 def _expert_legend(figure: go.Figure, experts: Sequence[int]) -> None:
     for expert in experts[:LEGEND_AT_MOST]:
-        figure.add_trace(
-            go.Scatter(
-                x=[None],
-                y=[None],
-                mode="markers",
-                marker={"symbol": "square", "size": 12, "color": theme.colour(expert)},
-                name=f"expert {expert}",
-            )
-        )
+        _legend_entry(figure, f"expert {expert}", theme.colour(expert))
     if len(experts) > LEGEND_AT_MOST:
-        figure.add_trace(
-            go.Scatter(
-                x=[None],
-                y=[None],
-                mode="markers",
-                marker={"size": 12, "color": "rgba(0,0,0,0)"},
-                name=f"and {len(experts) - LEGEND_AT_MOST} more",
-            )
-        )
+        _legend_entry(figure, f"and {len(experts) - LEGEND_AT_MOST} more", "rgba(0,0,0,0)")
+
+
+def _legend_entry(figure: go.Figure, name: str, ink: str) -> None:
+    """A point that is nowhere, for its entry in the legend."""
+    marker = {"symbol": "square", "size": 12, "color": ink}
+    nowhere = [float("nan")]
+    figure.add_trace(go.Scatter(x=nowhere, y=nowhere, mode="markers", marker=marker, name=name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
@@ -19,7 +20,7 @@ BELOW = 46
 
 def panels(
     names: Sequence[str], *, height: int, gap: float, shared: bool = False
-) -> tuple[go.Figure, list[dict[str, int]]]:
+) -> tuple[go.Figure, list[dict[str, Any]]]:
     """A figure with one titled panel a name, and the row and column of each.
 
     Parameters
@@ -53,7 +54,7 @@ def panels(
     return figure, places
 
 
-def name_axes(figure: go.Figure, places: Sequence[dict[str, int]], x: str, y: str) -> None:
+def name_axes(figure: go.Figure, places: Sequence[dict[str, Any]], x: str, y: str) -> None:
     """Title the horizontal axis of each column once, below it, and the vertical of the first."""
     lowest = {place["col"]: place["row"] for place in places}
     for column, row in lowest.items():

@@ -98,7 +98,7 @@ def _points(
         y=points[:, 1].astype(np.float32),
         mode="markers",
         name=f"{plain(name)} ({len(points):,})",
-        text=text,
+        text=None if text is None else text.tolist(),
         marker={
             "color": theme.LINE if none else theme.colour(index),
             "symbol": SYMBOLS[turn],

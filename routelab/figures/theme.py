@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import plotly.colors
 import plotly.graph_objects as go
 import plotly.io
 
@@ -29,12 +28,33 @@ PALETTE = (
 )
 """Categorical colours; an index keeps its colour in every figure."""
 
-SEQUENTIAL = plotly.colors.sequential.Viridis
-"""For magnitudes from 0; perceptually uniform."""
-SEQUENTIAL_PALE = plotly.colors.sequential.Cividis
-"""For a second magnitude beside the first; perceptually uniform."""
-DIVERGING = plotly.colors.diverging.RdBu[::-1]
-"""For deviations from a middle, which is white; blue is less, red is more."""
+SEQUENTIAL = (
+    "#440154",
+    "#482878",
+    "#3E4989",
+    "#31688E",
+    "#26828E",
+    "#1F9E89",
+    "#35B779",
+    "#6ECE58",
+    "#B5DE2B",
+    "#FDE725",
+)
+"""Viridis, for magnitudes from 0; perceptually uniform."""
+DIVERGING = (
+    "#053061",
+    "#2166AC",
+    "#4393C3",
+    "#92C5DE",
+    "#D1E5F0",
+    "#F7F7F7",
+    "#FDDBC7",
+    "#F4A582",
+    "#D6604D",
+    "#B2182B",
+    "#67001F",
+)
+"""ColorBrewer's RdBu, for deviations from a middle: blue is less, white is none, red is more."""
 
 INK = "#1F2430"
 QUIET = "#5B6270"
@@ -54,9 +74,15 @@ def colour(index: int) -> str:
     return PALETTE[int(index) % len(PALETTE)]
 
 
+def rgb(hexadecimal: str) -> tuple[int, int, int]:
+    """Red, green and blue of the colour `#RRGGBB`, each from 0 to 255."""
+    red, green, blue = bytes.fromhex(hexadecimal.removeprefix("#"))
+    return red, green, blue
+
+
 def translucent(hexadecimal: str, alpha: float) -> str:
     """The colour `#RRGGBB` as `rgba(...)` with an opacity from 0 to 1."""
-    red, green, blue = plotly.colors.hex_to_rgb(hexadecimal)
+    red, green, blue = rgb(hexadecimal)
     return f"rgba({red},{green},{blue},{alpha:.3f})"
 
 
@@ -77,7 +103,7 @@ TEMPLATE = go.layout.Template(
     layout={
         "autosize": True,
         "colorway": list(PALETTE),
-        "colorscale": {"sequential": SEQUENTIAL, "diverging": DIVERGING},
+        "colorscale": {"sequential": list(SEQUENTIAL), "diverging": list(DIVERGING)},
         "font": {"family": FONT, "size": FONT_SIZE, "color": INK},
         "paper_bgcolor": "#FFFFFF",
         "plot_bgcolor": "#FFFFFF",

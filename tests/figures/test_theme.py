@@ -17,7 +17,7 @@ def test_colours_are_distinct_and_stable_by_index():
 
 def test_the_middle_of_the_diverging_scale_is_nearly_white():
     middle = theme.DIVERGING[len(theme.DIVERGING) // 2]
-    assert min(int(part) for part in middle[4:-1].split(",")) > 240
+    assert min(theme.rgb(middle)) > 240
 
 
 def test_translucent_keeps_the_colour():
