@@ -139,7 +139,7 @@ def expert_atlas(
     _expert_columns(figure, ratio.shape[1], groups)
     figure.update_layout(
         yaxis={**category_axis(layers, title="layer"), "autorange": "reversed"},
-        height=70 + 30 * max(len(layers), 4),
+        height=80 + 34 * max(len(layers), 5),
     )
     return entitle(figure, title, caption.noting(gap_note(ratio)))
 

@@ -21,10 +21,10 @@ from routelab.report.reading import (
 MOST_CELLS = 400_000
 """Of all heat maps together, so that the file can still be mailed."""
 CURVES = {
-    "max_share": ("Maximum share", "mean over classes of the largest share"),
-    "contrast": ("Routing contrast", "same-class minus different-class agreement"),
-    "ami": ("Adjusted mutual information of class and expert", "AMI"),
-    "information": ("Information about the class", "nats"),
+    "max_share": ("Maximum share", "share", "mean over classes of the largest share of a class"),
+    "contrast": ("Routing contrast", "contrast", "agreement within a class minus between classes"),
+    "ami": ("Adjusted mutual information of class and expert", "AMI", ""),
+    "information": ("Information about the class", "nats", ""),
 }
 COLUMNS = {
     "max_share": "max share",
@@ -45,7 +45,7 @@ def section(material: Material) -> Section | None:
     if result is None:
         return None
     blocks: list[Block] = [Words(result.summary)] if result.summary else []
-    for name, (title, unit) in CURVES.items():
+    for name, (title, unit, note) in CURVES.items():
         quantity = find(result, name, "layer")
         if quantity is not None:
             blocks.append(
@@ -55,7 +55,7 @@ def section(material: Material) -> Section | None:
                         layers=layers_of(result),
                         unit=unit,
                         title=title,
-                        caption=caption(result, quantity, warnings=result.warnings),
+                        caption=caption(result, quantity, warnings=result.warnings).noting(note),
                     )
                 )
             )

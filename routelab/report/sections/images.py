@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from routelab.figures import Caption, ExpertMap, WeightMap, expert_overlay, weight_overlay
@@ -57,7 +58,7 @@ def _prefix_names(spec: RouterSpec) -> list[str]:
     return ["class token", *(f"register {i + 1}" for i in range(spec.prefix - 1))]
 
 
-def _experts(material: Material, image: int, pixels: NDArray[np.uint8]) -> object:
+def _experts(material: Material, image: int, pixels: NDArray[np.uint8]) -> go.Figure:
     specs = material.store.layers[:MOST_PANELS]
     left = len(material.store.layers) - len(specs)
     longest = max(specs, key=lambda spec: spec.prefix)
@@ -92,7 +93,9 @@ def _expert_map(material: Material, spec: RouterSpec, image: int) -> ExpertMap:
     )
 
 
-def _slots(material: Material, image: int, pixels: NDArray[np.uint8], spec: RouterSpec) -> object:
+def _slots(
+    material: Material, image: int, pixels: NDArray[np.uint8], spec: RouterSpec
+) -> go.Figure:
     dispatch = np.asarray(material.store.dispatch(spec.key, [image]))[0]
     chosen = np.unique(np.linspace(0, spec.slots - 1, SLOTS).round().astype(int))
     maps = [
