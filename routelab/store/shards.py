@@ -139,7 +139,7 @@ def map_shard(path: Path, sharding: Sharding) -> Array:
     if index != _index(sharding, used).tobytes() or used * stride + tail != len(data):
         raise damaged(path)
     row = sharding.chunk_bytes // sharding.chunk
-    inner = np.empty((0, *sharding.row_shape), sharding.dtype).strides[1:]
+    inner = np.empty(sharding.row_shape, sharding.dtype).strides
     shape = (used, sharding.chunk, *sharding.row_shape)
     mapped: Array = np.ndarray(shape, sharding.dtype, data, strides=(stride, row, *inner))
     return mapped[:, 0] if sharding.chunk == 1 else _join(mapped)
