@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import tempfile
 from pathlib import Path
 
 from routelab import __version__
@@ -74,17 +74,15 @@ def _replace(target: Path, text: str) -> None:
     """Write beside the target, then rename, so that a reader never sees half a report."""
     if target.is_dir():
         raise Refusal(f"{target} is a folder; name a file, for example {target / 'report.html'}")
-    temporary: str | None = None
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(target)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(target)
     except OSError as error:
-        if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
         raise Refusal(
             f"the report cannot be written to {target} ({error.strerror}); choose another --out"
         ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)

@@ -12,6 +12,8 @@ from routelab.records import Quantity, Result, RouterSpec
 from routelab.report.content import Table
 
 FloatArray = NDArray[np.float64]
+MOST_WARNINGS = 4
+"""That a figure carries under its title."""
 
 
 def find(result: Result, name: str, *dims: str) -> Quantity | None:
@@ -65,7 +67,7 @@ def caption(
         chance=chance_text(present) or chance,
         interval=interval_text(result, present),
         notes=(*meanings, *reasons),
-        warnings=tuple(warnings),
+        warnings=_few(merge(warnings)),
     )
 
 
@@ -92,6 +94,31 @@ def layer_warnings(result: Result, layer: str | None = None) -> tuple[str, ...]:
     """The warnings of a Result that name a layer, or those that name none."""
     mine = [warning for warning in result.warnings if named_layer(warning) == layer]
     return tuple(mine)
+
+
+def merge(warnings: Sequence[str]) -> list[str]:
+    """Warnings that differ in their layer alone become one that lists the other layers."""
+    layers: dict[str, list[str]] = {}
+    for warning in warnings:
+        layer = named_layer(warning)
+        text = warning if layer is None else warning.removeprefix(f"Layer {layer} ")
+        layers.setdefault(text, []).extend([] if layer is None else [layer])
+    return [_with_layers(text, names) for text, names in layers.items()]
+
+
+def _with_layers(text: str, layers: Sequence[str]) -> str:
+    if not layers:
+        return text
+    others = f" (The same holds for layer {', '.join(layers[1:])}.)" if len(layers) > 1 else ""
+    return f"Layer {layers[0]} {text}{others}"
+
+
+def _few(warnings: Sequence[str]) -> tuple[str, ...]:
+    """As many as a figure can carry; the report lists all of them at its top."""
+    if len(warnings) <= MOST_WARNINGS:
+        return tuple(warnings)
+    left = len(warnings) - MOST_WARNINGS + 1
+    return (*warnings[: MOST_WARNINGS - 1], f"{left} more warnings stand at the top of the report.")
 
 
 def named_layer(warning: str) -> str | None:

@@ -64,7 +64,7 @@ def test_a_failed_write_leaves_the_old_report(bare_store, tmp_path, monkeypatch)
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("os.fdopen", full)
+    monkeypatch.setattr("pathlib.Path.replace", full)
     with pytest.raises(Refusal, match=r"r\.html.*No space left.*--out"):
         write_report(bare_store, target)
     assert target.read_text() == "old"

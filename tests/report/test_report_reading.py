@@ -10,6 +10,7 @@ from routelab.report.reading import (
     layer_table,
     layer_warnings,
     layers_of,
+    merge,
     number,
 )
 
@@ -75,6 +76,20 @@ def test_tables_and_curves_take_what_is_there():
 def test_layers_without_names_are_numbered():
     answer = Result(name="x", n=1, quantities={"a": Quantity(value=[1, 2], dims=LAYERS)})
     assert layers_of(answer) == ["0", "1"]
+
+
+def test_warnings_that_differ_in_their_layer_become_one():
+    assert merge(["Layer 06 is soft.", "All is noise.", "Layer 07 is soft."]) == [
+        "Layer 06 is soft. (The same holds for layer 07.)",
+        "All is noise.",
+    ]
+
+
+def test_a_figure_carries_few_warnings_and_counts_the_others():
+    quantity = Quantity(value=[1, 2], dims=LAYERS)
+    made = caption(result(a=quantity), quantity, warnings=[f"Warning {i}." for i in range(9)])
+    assert len(made.warnings) == 4
+    assert made.warnings[-1].startswith("6 more")
 
 
 def test_warnings_go_to_the_layer_that_they_name():

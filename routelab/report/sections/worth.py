@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from routelab.report.content import Material, Notices, Section, Words
+from routelab.report.reading import merge
 
 MOST_SKIPPED = 3
 
@@ -40,7 +41,7 @@ def _results(material: Material) -> Iterator[tuple[str, str]]:
     """Each warning once, under the first analysis that gave it."""
     seen: set[str] = set()
     for name, result in material.results.items():
-        for warning in result.warnings:
+        for warning in merge(result.warnings):
             if warning not in seen:
                 seen.add(warning)
                 yield warning, name
