@@ -1,0 +1,28 @@
+"""What is a router? A module whose forward output is the `Routing`, so one hook sees it all."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from routelab.models.routing import Routing
+from routelab.records import SoftRecipe
+
+
+class Router(nn.Module, ABC):
+    """Turns tokens `(B, N, d)` into a `Routing`, in float32 or better; noise only in training."""
+
+    @abstractmethod
+    def forward(self, tokens: Tensor) -> Routing:
+        """Route one batch of tokens `(B, N, d)`."""
+
+    def recipe(self) -> SoftRecipe | None:
+        """How weights follow from logits; None for sparse routing."""
+        return None
+
+
+def full_precision(tokens: Tensor) -> Tensor:
+    """Tokens in float32, or float64 if they came so: small differences decide who is chosen."""
+    return tokens if tokens.dtype == torch.float64 else tokens.float()
