@@ -89,7 +89,15 @@ def expert_overlay(
     note = "colour: expert with the largest weight; opacity: that weight"
     beside = "squares left of an image: tokens that are no patch"
     has_prefix = any(np.size(map_.prefix_expert) for map_ in maps)
-    return entitle(figure, title, caption.noting(note, beside if has_prefix else ""))
+    return entitle(
+        figure,
+        title,
+        caption.noting(
+            note,
+            "no colour: dropped" if -1 in seen else "",
+            beside if has_prefix else "",
+        ),
+    )
 
 
 def weight_overlay(

@@ -36,17 +36,26 @@ def layers_of(result: Result) -> list[str]:
     return [str(place) for place in range(max(sizes, default=0))]
 
 
-def series(quantity: Quantity) -> Series:
-    """A line of a layer curve."""
+def series(result: Result, name: str) -> Series | None:
+    """A line of a layer curve; `NAME_null_low` and `NAME_null_high` are its chance band."""
+    quantity = find(result, name, "layer")
+    if quantity is None:
+        return None
+    low, high = (find(result, f"{name}_null_{end}", "layer") for end in ("low", "high"))
     return Series(
-        value=quantity.value, low=quantity.low, high=quantity.high, chance=quantity.chance
+        value=quantity.value,
+        low=quantity.low,
+        high=quantity.high,
+        chance=quantity.chance,
+        chance_low=None if low is None else low.value,
+        chance_high=None if high is None else high.value,
     )
 
 
 def curves(result: Result, names: Mapping[str, str]) -> dict[str, Series]:
     """Lines by label, for those quantities over layers that the Result has."""
-    found = {label: find(result, name, "layer") for name, label in names.items()}
-    return {label: series(quantity) for label, quantity in found.items() if quantity is not None}
+    found = {label: series(result, name) for name, label in names.items()}
+    return {label: line for label, line in found.items() if line is not None}
 
 
 def caption(

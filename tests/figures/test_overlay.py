@@ -35,6 +35,12 @@ def test_each_patch_has_its_experts_colour_and_its_hardness_as_opacity():
     assert corners[0, 3] > corners[1, 3] > corners[2, 3] > corners[3, 3] == 0
 
 
+def test_dropped_tokens_are_explained_where_there_are_any():
+    for expert, said in (([[0, -1]], True), ([[0, 1]], False)):
+        figure = expert_overlay(PIXELS, [ExpertMap("06", expert, [[1, 0]])], **GIVEN)
+        assert ("no colour: dropped" in figure.layout.title.subtitle.text) is said
+
+
 def test_prefix_tokens_stand_beside_the_image_never_inside():
     map_ = ExpertMap("06", [[0]], [[1.0]], [3, 4], [0.9, 0.8])
     figure = expert_overlay(PIXELS, [map_], **GIVEN)

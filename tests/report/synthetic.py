@@ -75,6 +75,8 @@ def _consistency(rng, layers, experts, classes):
         "class_profile_b": Quantity(value=profile[:, ::-1][:, ::-1], dims=dims, chance=1 / experts),
         "max_share": _by_layer(rng, layers, chance=0.2),
         "contrast": _by_layer(rng, layers, chance=0.0),
+        "max_share_null_low": Quantity(value=np.full(len(layers), 0.15), dims=("layer",)),
+        "max_share_null_high": Quantity(value=np.full(len(layers), 0.25), dims=("layer",)),
         "ami": _by_layer(rng, layers, chance=0.0),
         "information": _by_layer(rng, layers, chance=0.05),
         "nmi": _by_layer(rng, layers),

@@ -73,6 +73,16 @@ def test_tables_and_curves_take_what_is_there():
     assert list(curves(answer, {"a": "A", "gone": "G"})) == ["A"]
 
 
+def test_a_chance_band_is_read_from_the_null_quantities():
+    answer = result(
+        a=Quantity(value=[1, 2], dims=LAYERS, chance=0.5),
+        a_null_low=Quantity(value=[0.4, 0.4], dims=LAYERS),
+        a_null_high=Quantity(value=[0.6, 0.7], dims=LAYERS),
+    )
+    line = curves(answer, {"a": "A"})["A"]
+    assert (list(line.chance_low), list(line.chance_high)) == ([0.4, 0.4], [0.6, 0.7])
+
+
 def test_layers_without_names_are_numbered():
     answer = Result(name="x", n=1, quantities={"a": Quantity(value=[1, 2], dims=LAYERS)})
     assert layers_of(answer) == ["0", "1"]

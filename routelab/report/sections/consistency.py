@@ -15,16 +15,18 @@ from routelab.report.reading import (
     layer_table,
     layer_warnings,
     layers_of,
-    series,
 )
 
 MOST_CELLS = 400_000
 """Of all heat maps together, so that the file can still be mailed."""
-CURVES = {
-    "max_share": ("Maximum share", "share", "mean over classes of the largest share of a class"),
-    "contrast": ("Routing contrast", "contrast", "agreement within a class minus between classes"),
-    "ami": ("Adjusted mutual information of class and expert", "AMI", ""),
-    "information": ("Information about the class", "nats", ""),
+CURVES: dict[str, tuple[str, dict[str, str]]] = {
+    "Maximum share": ("share", {"max_share": "measured"}),
+    "Routing contrast": ("contrast", {"contrast": "measured"}),
+    "Adjusted mutual information": (
+        "AMI",
+        {"ami": "expert and label", "ami_prediction": "expert and prediction"},
+    ),
+    "Information about the class": ("nats", {"information": "measured"}),
 }
 COLUMNS = {
     "max_share": "max share",
@@ -34,6 +36,7 @@ COLUMNS = {
     "nmi": "NMI (inflates)",
     "eta_squared": "η²",
     "cramers_v": "Cramér's V",
+    "reliability": "split-half correlation",
     "tie_fraction": "ties",
     "p_max_statistic": "p over all layers",
 }
@@ -45,20 +48,21 @@ def section(material: Material) -> Section | None:
     if result is None:
         return None
     blocks: list[Block] = [Words(result.summary)] if result.summary else []
-    for name, (title, unit, note) in CURVES.items():
-        quantity = find(result, name, "layer")
-        if quantity is not None:
-            blocks.append(
-                Picture(
-                    layer_curve(
-                        {"measured": series(quantity)},
-                        layers=layers_of(result),
-                        unit=unit,
-                        title=title,
-                        caption=caption(result, quantity, warnings=result.warnings).noting(note),
-                    )
-                )
+    for title, (unit, names) in CURVES.items():
+        lines = curves(result, names)
+        if lines:
+            figure = layer_curve(
+                lines,
+                layers=layers_of(result),
+                unit=unit,
+                title=title,
+                caption=caption(
+                    result,
+                    *(find(result, name, "layer") for name in names),
+                    warnings=result.warnings,
+                ),
             )
+            blocks.append(Picture(figure))
     table = layer_table(result, COLUMNS, "Consistency by layer")
     blocks += [table] if table else []
     blocks += heatmaps(material, result)

@@ -7,7 +7,7 @@ import numpy as np
 from routelab.figures import budget_stack, layer_curve
 from routelab.records import Quantity, Result
 from routelab.report.content import Block, Material, Picture, Section, Words, parameters
-from routelab.report.reading import caption, find, layer_table, layers_of, series
+from routelab.report.reading import caption, curves, find, layer_table, layers_of
 
 TERMS = ("class", "image", "token", "residual")
 CURVES = {
@@ -34,7 +34,7 @@ def section(material: Material) -> Section | None:
         quantity = find(result, name, "layer")
         if quantity is not None:
             figure = layer_curve(
-                {"measured": series(quantity)},
+                curves(result, {name: "measured"}),
                 layers=layers_of(result),
                 unit=unit,
                 title=title,

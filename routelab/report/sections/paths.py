@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from routelab.figures import expert_flow, layer_curve
+from routelab.figures import Series, expert_flow, layer_curve
 from routelab.records import Quantity, Result
 from routelab.report.content import Block, Facts, Material, Picture, Section, Words, parameters
-from routelab.report.reading import caption, cell, find, series
+from routelab.report.reading import caption, cell, find
 
 SCALARS = {
     "effective_paths": "effective paths",
@@ -38,7 +38,7 @@ def section(material: Material) -> Section | None:
     ami = find(result, "transition_ami", "pair")
     if ami is not None:
         figure = layer_curve(
-            {"AMI": series(ami)},
+            {"AMI": Series(value=ami.value, low=ami.low, high=ami.high, chance=ami.chance)},
             layers=result.axis("pair", ami.value.shape[0]),
             unit="AMI",
             title="Does one layer's expert tell the next one's?",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from routelab.figures import layer_curve
 from routelab.report.content import Block, Material, Picture, Section, Words, parameters
-from routelab.report.reading import caption, curves, find, layer_table, layers_of, series
+from routelab.report.reading import caption, curves, find, layer_table, layers_of
 
 ACCURACIES = {
     "routing_accuracy": "routing",
@@ -35,7 +35,7 @@ def section(material: Material) -> Section | None:
     efficiency = find(result, "efficiency", "layer")
     if efficiency is not None:
         figure = layer_curve(
-            {"measured": series(efficiency)},
+            curves(result, {"efficiency": "measured"}),
             layers=layers_of(result),
             unit="efficiency",
             title="Routing efficiency",
