@@ -10,6 +10,7 @@ from routelab.records import Quantity, Result
 from routelab.report.content import Block, Material, Picture, Section, Words, parameters
 from routelab.report.reading import (
     caption,
+    curves,
     find,
     groups_of,
     layer_table,
