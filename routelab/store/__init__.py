@@ -1,7 +1,10 @@
 """The hall between the wings: captured routing on disk, in plain Zarr v3, committed or absent."""
 
+from routelab.store.fingerprint import fingerprint
 from routelab.store.layout import FORMAT
-from routelab.store.reader import CaptureStore, open_store, require_level
+from routelab.store.levels import require_level
+from routelab.store.reader import CaptureStore, open_store
+from routelab.store.verify import verify_store
 from routelab.store.writer import Batch, Column, StoreWriter
 
 __all__ = [
@@ -10,6 +13,8 @@ __all__ = [
     "CaptureStore",
     "Column",
     "StoreWriter",
+    "fingerprint",
     "open_store",
     "require_level",
+    "verify_store",
 ]

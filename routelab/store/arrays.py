@@ -8,20 +8,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from routelab.records import Refusal
 from routelab.store.shards import Sharding, map_shard
 
 Rows = slice | int | NDArray[np.int64] | list[int] | None
 """Which images: a slice, one number, several numbers, or None for all."""
 
 
-def select_rows(rows: Rows, count: int) -> NDArray[np.int64]:
-    """Row numbers from 0 to `count` − 1; IndexError beyond them."""
+def select_rows(rows: Rows, count: int, name: str) -> NDArray[np.int64]:
+    """Row numbers from 0 to `count` − 1; negative numbers count from the end.
+
+    Raises
+    ------
+    Refusal
+        A number is beyond the rows of `name` that are stored.
+    """
     everything = np.arange(count)
     if rows is None:
         return everything
-    if isinstance(rows, (int, np.integer)):
-        return everything[[rows]]
-    return everything[rows]
+    try:
+        return everything[[rows]] if isinstance(rows, (int, np.integer)) else everything[rows]
+    except IndexError:
+        raise Refusal(f"{name} is stored for the first {count} images, not for {rows}") from None
 
 
 def read_rows(folder: Path, sharding: Sharding, rows: NDArray[np.int64]) -> NDArray[Any]:

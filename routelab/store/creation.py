@@ -17,8 +17,8 @@ from routelab.store.layout import (
     Column,
     create_rows,
     cut,
+    is_store,
     layer_folder,
-    read_card,
     write_card,
     write_group,
     write_ids,
@@ -30,6 +30,9 @@ Columns = Mapping[str, Mapping[str, Column]]
 PER_IMAGE = "image"
 FULL_IMAGE = "full_image"
 """Names of the first axis: every image, or the images with full routing."""
+
+THUMBNAIL = "thumbnail"
+"""The one array of `images/` that is kept for the full images only."""
 
 
 @dataclass(frozen=True)
@@ -93,14 +96,10 @@ def _check_place(path: Path, *, overwrite: bool) -> None:
             f"{path} exists; continue it with --resume, replace it with --overwrite, "
             "or give another --out"
         )
-    try:
-        read_card(path)
-    except Refusal as refusal:
-        if "format" not in str(refusal) and "card of" not in str(refusal):
-            raise Refusal(
-                f"{path} is not a RouteLab store, so --overwrite will not remove it; "
-                "give another --out"
-            ) from None
+    if not is_store(path):
+        raise Refusal(
+            f"{path} is not a RouteLab store, so --overwrite will not remove it; give another --out"
+        )
 
 
 def _swap(fresh: Path, path: Path) -> None:
@@ -121,33 +120,38 @@ def _build(path: Path, card: StoreCard, plan: Plan) -> None:
         write_group(path / group, {})
     for spec in card.layers:
         write_group(layer_folder(path, spec.key), {"router": spec.model_dump(mode="json")})
-    full = min(card.capture.full, plan.images)
-    for name, column in plan.image_columns.items():
-        limited = name == "thumbnail"
-        _create(path / "images" / name, column, card, plan.images, full if limited else None)
-    for layer, columns in plan.tables.items():
-        for name, column in columns.items():
-            _create(layer_folder(path, layer) / name, column, card, plan.images, None)
-    for layer, columns in plan.full.items():
-        for name, column in columns.items():
-            _create(layer_folder(path, layer) / name, column, card, plan.images, full)
+    _create_arrays(path, card, plan)
     write_ids(path / "images" / "id", plan.ids)
     _write_labels(path / "images" / "label", plan)
     RunningSums(plan.sums, plan.batch_rows).save(path, 0)
     write_card(path, card)
 
 
-def _create(folder: Path, column: Column, card: StoreCard, images: int, full: int | None) -> None:
-    """One empty array: a table of all images, or full routing of the first `full` ones."""
-    if full is None:
-        create_rows(folder, cut(column, images, images=images, shard=0), axis=PER_IMAGE)
-    elif full > 0:
-        sharding = cut(column, full, images=images, shard=card.capture.shard)
-        create_rows(folder, sharding, axis=FULL_IMAGE)
+def _create_arrays(path: Path, card: StoreCard, plan: Plan) -> None:
+    """Metadata of every array that batches bring rows for."""
+    tables = [(path / "images" / name, column) for name, column in plan.image_columns.items()]
+    tables += _placed(path, plan.tables)
+    limited = [place for place in tables if place[0].name == THUMBNAIL]
+    for folder, column in tables:
+        if folder.name != THUMBNAIL:
+            create_rows(folder, cut(column, plan.images), axis=PER_IMAGE)
+    full = min(card.capture.full, plan.images)
+    for folder, column in [*limited, *_placed(path, plan.full)]:
+        if full > 0:
+            create_rows(folder, cut(column, full, shard=card.capture.shard), axis=FULL_IMAGE)
+
+
+def _placed(path: Path, columns: Columns) -> list[tuple[Path, Column]]:
+    """Each array of the layers with its folder."""
+    return [
+        (layer_folder(path, layer) / name, column)
+        for layer, named in columns.items()
+        for name, column in named.items()
+    ]
 
 
 def _write_labels(folder: Path, plan: Plan) -> None:
-    sharding = cut(Column((), "int32"), plan.images, images=plan.images, shard=0)
+    sharding = cut(Column((), "int32"), plan.images)
     create_rows(folder, sharding, axis=PER_IMAGE)
     labels = GrowingArray(folder, sharding)
     labels.append(np.asarray(plan.labels).astype(np.int32))

@@ -10,13 +10,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 TEMPORARY = ".tmp"
 """Ending of a file that is being written; one that is found later was never finished."""
 
-Part = bytes | NDArray[np.uint8]
+Part = bytes | memoryview
 
 
 def write_whole(path: Path, parts: Iterable[Part]) -> None:

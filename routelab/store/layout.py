@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from routelab.records import Refusal, StoreCard
 from routelab.store.files import write_whole
-from routelab.store.shards import Sharding
+from routelab.store.shards import Sharding, damaged, missing
 
 FORMAT = 1
 """Version of the layout; a reader refuses another."""
@@ -99,6 +99,14 @@ def write_card(path: Path, card: StoreCard) -> None:
     write_group(path, {CARD: card.model_dump(mode="json")})
 
 
+def is_store(path: Path) -> bool:
+    """True if a RouteLab store of any version is at `path`."""
+    try:
+        return "format" in read_attributes(path)[CARD]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
 def read_card(path: Path) -> StoreCard:
     """The card of the store at `path`.
 
@@ -109,17 +117,15 @@ def read_card(path: Path) -> StoreCard:
     """
     if not path.exists():
         raise Refusal(f"{path} does not exist; make a store with `routelab capture`")
-    try:
-        stored = read_attributes(path)[CARD]
-        version = stored["format"]
-    except (OSError, ValueError, KeyError, TypeError):
+    if not is_store(path):
         raise Refusal(
             f"{path} is not a RouteLab store (no card in its {METADATA}); give the folder that "
             "`routelab capture --out` wrote"
-        ) from None
-    if version != FORMAT:
+        )
+    stored = read_attributes(path)[CARD]
+    if stored["format"] != FORMAT:
         raise Refusal(
-            f"{path} has format {version}, this RouteLab reads format {FORMAT}; "
+            f"{path} has format {stored['format']}, this RouteLab reads format {FORMAT}; "
             "capture it again, or read it with the version that wrote it"
         )
     try:
@@ -129,12 +135,13 @@ def read_card(path: Path) -> StoreCard:
         raise Refusal(f"the card of {path} cannot be read: {reason}; capture it again") from None
 
 
-def cut(column: Column, rows: int, *, images: int, shard: int) -> Sharding:
-    """How an array is cut: tables in long shards of one chunk, full arrays image by image."""
+def cut(column: Column, rows: int, *, shard: int = 0) -> Sharding:
+    """How an array is cut: a table in long shards of one chunk, full routing image by image."""
     shape = (rows, *column.shape)
     if shard:
         return Sharding(shape, np.dtype(column.dtype), 1, min(shard, rows))
-    return Sharding(shape, np.dtype(column.dtype), *(2 * (min(TABLE_ROWS, images),)))
+    together = min(TABLE_ROWS, rows)
+    return Sharding(shape, np.dtype(column.dtype), together, together)
 
 
 def create_rows(folder: Path, sharding: Sharding, *, axis: str) -> None:
@@ -171,6 +178,20 @@ def write_array(folder: Path, values: NDArray[Any]) -> None:
         compressors=[Crc32cCodec()],
         config={"write_empty_chunks": True},
     )
+
+
+def read_array(folder: Path) -> NDArray[Any]:
+    """A small array that `write_array` wrote; Refusal where its bytes are gone or damaged."""
+    import zarr
+
+    array = zarr.open_array(folder, mode="r")
+    chunk = folder / array.metadata.encode_chunk_key((0,) * array.ndim)
+    if not chunk.exists():  # zarr would give zeros
+        raise missing(chunk)
+    try:
+        return np.asarray(array[...])
+    except ValueError:
+        raise damaged(chunk) from None
 
 
 def write_ids(folder: Path, ids: Sequence[str]) -> None:

@@ -10,18 +10,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from routelab.records import Level, Refusal, Result, RouterSpec, StoreCard
+from routelab.records import Refusal, Result, RouterSpec, StoreCard
 from routelab.store import results, routing
 from routelab.store.arrays import Rows, read_rows, select_rows
-from routelab.store.layout import METADATA, layer_folder, read_attributes, read_card, totals_folder
-from routelab.store.shards import Sharding, damaged, read_sharding
-from routelab.store.sums import read_state
+from routelab.store.layout import METADATA, layer_folder, read_attributes, read_card
+from routelab.store.levels import require_level
+from routelab.store.shards import Sharding, read_sharding
+from routelab.store.sums import read_sums
 
 FULL_ARRAYS = frozenset(
     {"logits", "logits_scale", "dispatch", "combine", "expert", "gate", "slot", "probs", "tokens"}
 )
-
-LEVELS: tuple[Level, ...] = ("totals", "profiles", "full")
 
 
 def open_store(path: str | Path) -> CaptureStore:
@@ -255,17 +254,7 @@ class CaptureStore:
 
     @cached_property
     def _totals(self) -> dict[str, dict[str, NDArray[np.float64]]]:
-        """Sums by layer and name, from `totals/` or, before completion, from the state."""
-        totals: dict[str, dict[str, NDArray[np.float64]]] = {s.key: {} for s in self.layers}
-        if not self.card.complete:
-            for key, array in read_state(self.path, self.committed).items():
-                _, layer, name = key.split("/")
-                totals.get(layer, {})[name] = array
-            return totals
-        for layer, sums in totals.items():
-            for metadata in sorted(totals_folder(self.path, layer).glob(f"*/{METADATA}")):
-                sums[metadata.parent.name] = _read_total(metadata.parent)
-        return totals
+        return read_sums(self.path, self.card)
 
     def _names(self, layer: str | int) -> list[str]:
         folder = layer_folder(self.path, self.spec(layer).key)
@@ -280,7 +269,7 @@ class CaptureStore:
             raise self._absent_array(folder)
         if folder not in self._shardings:
             self._shardings[folder] = read_sharding(folder)
-        rows = select_rows(images, self.committed if count is None else count)
+        rows = select_rows(images, self.committed if count is None else count, folder.name)
         return read_rows(folder, self._shardings[folder], rows)
 
     def _absent_array(self, folder: Path) -> Refusal:
@@ -297,29 +286,3 @@ class CaptureStore:
     def _absent(self, what: str, layer: str | int, there: list[str]) -> Refusal:
         key = self.spec(layer).key
         return Refusal(f"layer {key} of {self.path} has no {what}; it has {', '.join(there)}")
-
-
-def _read_total(folder: Path) -> NDArray[np.float64]:
-    import zarr
-
-    array = zarr.open_array(folder, mode="r")
-    chunk = folder / array.metadata.encode_chunk_key((0,) * array.ndim)
-    if not chunk.exists():  # zarr would read zeros
-        raise damaged(chunk)
-    try:
-        return np.asarray(array[...])
-    except ValueError:
-        raise damaged(chunk) from None
-
-
-def require_level(store: CaptureStore, level: Level, analysis: str) -> None:
-    """Refuse, in one sentence, a store with less detail than `analysis` needs."""
-    have = store.card.capture.level
-    enough = LEVELS.index(have) >= LEVELS.index(level)
-    if enough and (level != "full" or store.full > 0):
-        return
-    option = "--full N" if level == "full" else "the default level, profiles"
-    raise Refusal(
-        f"{analysis} needs level {level!r}, and {store.path} has {have!r}"
-        f"{' without full images' if enough else ''}; capture it again with {option}"
-    )

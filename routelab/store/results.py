@@ -20,7 +20,7 @@ from routelab.records import Quantity, Refusal, Result
 from routelab.store.layout import METADATA, read_attributes, write_group
 from routelab.store.shards import damaged
 
-ARRAYS = ("value", "chance", "low", "high", "p")
+OPTIONAL = ("chance", "low", "high", "p")
 INFINITE = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -89,7 +89,7 @@ def names(path: Path) -> tuple[str, ...]:
 
 
 def _encode(quantity: Quantity) -> dict[str, Any]:
-    arrays = {name: getattr(quantity, name) for name in ARRAYS}
+    arrays = {name: getattr(quantity, name) for name in ("value", *OPTIONAL)}
     return {
         "dims": list(quantity.dims),
         "shape": list(quantity.value.shape),
@@ -102,10 +102,9 @@ def _encode(quantity: Quantity) -> dict[str, Any]:
 
 def _decode(stored: dict[str, Any]) -> Quantity:
     shape = tuple(stored["shape"])
-    arrays = {
-        name: None if stored[name] is None else _array(stored[name], shape) for name in ARRAYS
-    }
+    arrays = {name: _array(stored[name], shape) for name in OPTIONAL if stored[name] is not None}
     return Quantity(
+        value=_array(stored["value"], shape),
         dims=tuple(stored["dims"]),
         unit=stored["unit"],
         meaning=stored["meaning"],
@@ -116,7 +115,7 @@ def _decode(stored: dict[str, Any]) -> Quantity:
 
 def _numbers(array: NDArray[np.float64]) -> list[float | str | None]:
     """Values in row-major order; null for NaN, a word for infinity."""
-    flat: list[float | str | None] = array.ravel().tolist()
+    flat: list[float | str | None] = [*array.ravel().tolist()]
     for place in np.flatnonzero(~np.isfinite(array)):
         number = array.flat[place]
         flat[place] = None if math.isnan(number) else json.dumps(float(number))

@@ -48,7 +48,7 @@ def reopen(path: Path, card: StoreCard) -> Stored:
     remove_unfinished(path)
     refuse_difference(path, stored, card)
     if stored.complete:
-        remove_states(path, keep=None)
+        tidy(path, stored)
         raise Refusal(
             f"{path} is complete with {stored.committed} images; there is nothing to resume"
         )
@@ -57,6 +57,13 @@ def reopen(path: Path, card: StoreCard) -> Stored:
     images = read_sharding(path / "images" / "label").rows
     columns = _columns(path, stored)
     return Stored(stored, images, columns, RunningSums.load(path, stored.committed))
+
+
+def tidy(path: Path, card: StoreCard) -> None:
+    """Remove what a complete store does not need; a kill may have come before."""
+    remove_states(path, keep=None)
+    for layer in card.refused:
+        shutil.rmtree(layer_folder(path, layer), ignore_errors=True)
 
 
 def refuse_difference(path: Path, stored: StoreCard, given: StoreCard) -> None:

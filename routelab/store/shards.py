@@ -98,7 +98,7 @@ def encode_shard(rows: Array, sharding: Sharding) -> list[Part]:
     for chunk in payload:
         chunk[size:] = np.frombuffer(np.uint32(checksum(chunk[:size])).tobytes(), np.uint8)
     index = _index(sharding, used).tobytes()
-    return [payload.reshape(-1), index, np.uint32(checksum(index)).astype("<u4").tobytes()]
+    return [payload.reshape(-1).data, index, np.uint32(checksum(index)).astype("<u4").tobytes()]
 
 
 def _fill(target: NDArray[np.uint8], plain: NDArray[np.uint8]) -> None:
@@ -170,14 +170,19 @@ def damaged(path: Path) -> Refusal:
     )
 
 
+def missing(path: Path) -> Refusal:
+    """The answer to a file that a commit promised."""
+    return Refusal(
+        f"{path} is missing though the store counts it as written; restore the file from a copy, "
+        "or capture the store again with --overwrite"
+    )
+
+
 def _mapped(path: Path) -> NDArray[np.uint8]:
     try:
         return np.memmap(path, np.uint8, mode="r")
     except FileNotFoundError:
-        raise Refusal(
-            f"{path} is missing though the store counts its images as committed; restore the file "
-            "from a copy, or capture the store again with --overwrite"
-        ) from None
+        raise missing(path) from None
     except ValueError:  # an empty file cannot be mapped
         raise damaged(path) from None
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routelab.records import Refusal
+from routelab.records import Refusal, StoreCard
 from routelab.store.files import sync_tree, write_whole
-from routelab.store.layout import totals_folder, write_array, write_group
+from routelab.store.layout import METADATA, read_array, totals_folder, write_array, write_group
 from routelab.store.shards import damaged
 
 Shapes = Mapping[str, Mapping[str, tuple[int, ...]]]
@@ -76,7 +76,7 @@ class RunningSums:
             for address, array in self.arrays().items()
         }
         buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **named)  # type: ignore[arg-type]
+        np.savez(buffer, allow_pickle=False, **named)
         write_whole(state_file(path, committed), [buffer.getvalue()])
 
     @classmethod
@@ -127,6 +127,20 @@ def read_state(path: Path, committed: int) -> dict[str, NDArray[np.float64]]:
         ) from None
     except (ValueError, OSError, zipfile.BadZipFile):
         raise damaged(file) from None
+
+
+def read_sums(path: Path, card: StoreCard) -> dict[str, dict[str, NDArray[np.float64]]]:
+    """Sums over the committed images, by layer and name, wherever they lie."""
+    sums: dict[str, dict[str, NDArray[np.float64]]] = {spec.key: {} for spec in card.layers}
+    if not card.complete:
+        for key, array in read_state(path, card.committed).items():
+            _, layer, name = key.split("/")
+            sums.get(layer, {})[name] = array
+        return sums
+    for layer, named in sums.items():
+        for metadata in sorted(totals_folder(path, layer).glob(f"*/{METADATA}")):
+            named[metadata.parent.name] = read_array(metadata.parent)
+    return sums
 
 
 def remove_states(path: Path, *, keep: int | None) -> None:

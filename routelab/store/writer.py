@@ -8,7 +8,6 @@ beyond the committed images is overwritten by the same bytes when the capture is
 from __future__ import annotations
 
 import errno
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,8 +23,8 @@ from routelab.records import Certificate, Refusal, StoreCard
 from routelab.store import creation
 from routelab.store.columns import GrowingArray
 from routelab.store.creation import Columns, Plan
-from routelab.store.layout import FORMAT, Column, layer_folder, write_card, write_group
-from routelab.store.resuming import Stored, reopen
+from routelab.store.layout import FORMAT, Column, write_card, write_group
+from routelab.store.resuming import Stored, reopen, tidy
 from routelab.store.sums import Arrays, Shapes, remove_states
 
 __all__ = ["Batch", "Column", "StoreWriter"]
@@ -217,9 +216,7 @@ class StoreWriter:
             done = {"certificate": certificate, "complete": True}
             self.card = self.card.model_copy(update=done)
             write_card(self.path, self.card)
-            remove_states(self.path, keep=None)
-            for layer in self.card.refused:
-                shutil.rmtree(layer_folder(self.path, layer), ignore_errors=True)
+            tidy(self.path, self.card)
         self.close()
 
     def close(self) -> None:

@@ -47,7 +47,7 @@ PLANTED: Mapping[str, str] = {
     "collapsed": "Expert 0 gets every token of every layer: load entropy 0, and a consistency of 1 "
     "that means nothing.",
     "swapped_axes": "Combine and dispatch are swapped: rows of combine do not sum to 1, and every "
-    "image has the same, flat profile; `verify` names both.",
+    "image has the same, flat profile; `verify` finds both sums wrong.",
     "class_in_one_layer": "Class decides the routing in the middle layer and nowhere else: one "
     "peak in the consistency curve, the other layers at chance.",
     "position": "The place of a patch decides, the image does not: bands in the expert map, high "
@@ -170,7 +170,7 @@ def _batch(truth: Truth, card: StoreCard, labels: NDArray[np.int64], start: int)
     rng = np.random.default_rng([truth.seed, 1, start])
     own = labels[start : start + BATCH]
     wrong = rng.random(len(own)) < 0.2
-    images = {
+    images: dict[str, NDArray[Any]] = {
         "prediction": np.where(wrong, (own + 1) % truth.classes, own).astype(np.int32),
         "probability": np.where(wrong, 0.2, 0.8).astype(np.float32),
     }
