@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 
 import plotly.graph_objects as go
@@ -50,6 +51,4 @@ def library_html() -> str:
 
 def _bare(title: str) -> str:
     """A title without the bold tags that `entitle` put around it, and unescaped."""
-    import html
-
     return html.unescape(title.removeprefix("<b>").removesuffix("</b>"))

@@ -8,8 +8,8 @@ import pytest
 from routelab.records import Certificate, Check, Quantity, Result
 from routelab.report.content import Material, Notices, Picture, Table, Words
 from routelab.report.sections import SECTIONS
-from routelab.report.sections.consistency import profile_order
 from routelab.report.sections.missing import QUESTIONS
+from routelab.report.selection import profile_order
 from routelab.store import open_store
 from routelab.testing import planted_store
 from tests.report.synthetic import results
@@ -66,11 +66,6 @@ def test_the_heatmap_is_sorted_by_one_half_and_drawn_from_the_other(material):
     order = profile_order(result["class_profile_a"].value[0])
     drawn = result["class_profile_b"].value[0][order]
     np.testing.assert_allclose(figure.data[0].z, drawn, rtol=1e-6)
-
-
-def test_classes_are_ordered_by_expert_then_share_and_empty_ones_come_last():
-    profile = np.array([[0.1, 0.9], [np.nan, np.nan], [0.6, 0.4], [0.8, 0.2]])
-    assert profile_order(profile) == [3, 2, 0, 1]
 
 
 def test_what_failed_stands_first_with_a_link_to_its_section(material):

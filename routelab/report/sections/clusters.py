@@ -9,7 +9,7 @@ from routelab.figures import embedding_scatter, layer_curve
 from routelab.records import Quantity, Result
 from routelab.report.content import Block, Material, Picture, Section, Words, parameters
 from routelab.report.reading import caption, cell, curves, find, layer_table, layers_of
-from routelab.report.sections.consistency import _spread
+from routelab.report.selection import spread
 
 CURVES = {
     "Silhouette": {"silhouette_class": "by class", "silhouette_expert": "by expert"},
@@ -64,7 +64,7 @@ def _maps(material: Material, result: Result) -> list[Block]:
     methods = result.axis("method", coordinates.value.shape[1])
     images = _images(result, coordinates)
     blocks: list[Block] = []
-    for place in _spread(len(layers), MOST_LAYERS):
+    for place in spread(len(layers), MOST_LAYERS):
         colourings = [_by_class(material, images)]
         if place == len(layers) - 1:
             colourings += [

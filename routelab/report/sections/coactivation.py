@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from routelab.figures import expert_matrices
 from routelab.records import Quantity, Result
 from routelab.report.content import Block, Material, Picture, Section, Words, parameters
 from routelab.report.reading import caption, find, layers_of
-from routelab.report.sections.consistency import MOST_CELLS, _spread
+from routelab.report.selection import fitting, used_experts
 
 
 def section(material: Material) -> Section | None:
@@ -32,12 +30,10 @@ def _matrices(
     result: Result, quantity: Quantity, unit: str, title: str, middle: float | None = None
 ) -> Picture:
     layers = layers_of(result)
-    fit = max(1, MOST_CELLS // max(quantity.value[0].size, 1))
     panels = {}
-    for place in _spread(len(layers), fit):
+    for place in fitting(len(layers), quantity.value[0].size):
         values = quantity.value[place]
-        used = np.flatnonzero(np.isfinite(values).any(axis=0) | np.isfinite(values).any(axis=1))
-        experts = int(used.max(initial=0)) + 1
+        experts = used_experts(values, values.T)
         panels[f"layer {layers[place]}"] = values[:experts, :experts]
     return Picture(
         expert_matrices(

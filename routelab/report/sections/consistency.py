@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from routelab.figures import layer_curve, share_heatmap
 from routelab.records import Quantity, Result
 from routelab.report.content import Block, Material, Picture, Section, Words, parameters
@@ -17,9 +14,8 @@ from routelab.report.reading import (
     layer_warnings,
     layers_of,
 )
+from routelab.report.selection import fitting, profile_order, used_experts
 
-MOST_CELLS = 400_000
-"""Of all heat maps together, so that the file can still be mailed."""
 CURVES: dict[str, tuple[str, dict[str, str]]] = {
     "Maximum share": ("share", {"max_share": "measured"}),
     "Routing contrast": ("contrast", {"contrast": "measured"}),
@@ -83,7 +79,7 @@ def heatmaps(material: Material, result: Result) -> list[Block]:
     if drawn is None:
         return []
     layers = layers_of(result)
-    chosen = _spread(len(layers), max(1, MOST_CELLS // max(drawn.value[0].size, 1)))
+    chosen = fitting(len(layers), drawn.value[0].size)
     blocks: list[Block] = [_heatmap(material, result, drawn, sorter, place) for place in chosen]
     left = [layers[place] for place in range(len(layers)) if place not in chosen]
     if left:
@@ -93,20 +89,12 @@ def heatmaps(material: Material, result: Result) -> list[Block]:
     return blocks
 
 
-def _spread(places: int, most: int) -> list[int]:
-    """At most `most` places, spread evenly, the last among them."""
-    if places <= most:
-        return list(range(places))
-    return sorted({int(place) for place in np.linspace(places - 1, 0, most).round()})
-
-
 def _heatmap(
     material: Material, result: Result, drawn: Quantity, sorter: Quantity | None, place: int
 ) -> Picture:
     layer = layers_of(result)[place]
     share = drawn.value[place]
-    used = np.isfinite(share).any(axis=0)
-    experts = int(np.flatnonzero(used).max(initial=0)) + 1
+    experts = used_experts(share)
     groups = [g for g in groups_of(material.store.layers, layer) if g.start < experts]
     return Picture(
         share_heatmap(
@@ -118,12 +106,3 @@ def _heatmap(
             groups=groups,
         )
     )
-
-
-def profile_order(profile: NDArray[np.float64]) -> list[int]:
-    """Classes by their largest expert, the surest first; classes without images last."""
-    filled = np.where(np.isfinite(profile), profile, -1.0)
-    top = filled.argmax(axis=1)
-    largest = filled.max(axis=1)
-    top[largest < 0] = profile.shape[1]
-    return [int(place) for place in np.lexsort((-largest, top))]

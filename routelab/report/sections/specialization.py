@@ -16,7 +16,7 @@ from routelab.report.reading import (
     layers_of,
     number,
 )
-from routelab.report.sections.consistency import MOST_CELLS, _spread, profile_order
+from routelab.report.selection import fitting, profile_order, used_experts
 
 MOST_ROWS = 24
 COLUMNS = {
@@ -46,14 +46,15 @@ def _lifts(material: Material, result: Result) -> list[Block]:
     if lift is None:
         return []
     layers = layers_of(result)
-    fit = max(1, MOST_CELLS // max(lift.value[0].size, 1))
-    return [_lift(material, result, lift, place) for place in _spread(len(layers), fit)]
+    return [
+        _lift(material, result, lift, place) for place in fitting(len(layers), lift.value[0].size)
+    ]
 
 
 def _lift(material: Material, result: Result, lift: Quantity, place: int) -> Picture:
     layer = layers_of(result)[place]
     values = lift.value[place]
-    experts = int(np.flatnonzero(np.isfinite(values).any(axis=0)).max(initial=0)) + 1
+    experts = used_experts(values)
     return Picture(
         lift_heatmap(
             values[:, :experts],
