@@ -1,0 +1,24 @@
+"""Who is told how a capture goes? Doors draw; this room only says."""
+
+from __future__ import annotations
+
+from routelab.capture.plan import Plan
+
+
+class Reporter:
+    """Told of a capture's progress, in the thread of the forward pass; says nothing itself.
+
+    A door subclasses it and draws.
+    """
+
+    def planned(self, plan: Plan) -> None:
+        """Take note of what will be stored, before anything is."""
+
+    def advanced(self, images: int, total: int) -> None:
+        """Take note that `images` of `total` have passed the model."""
+
+    def committed(self, images: int, total: int) -> None:
+        """Take note that the first `images` are safely stored."""
+
+    def noted(self, sentence: str) -> None:
+        """Take note of something that a user should know, in one sentence."""
