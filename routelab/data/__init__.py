@@ -1,22 +1,21 @@
-"""Images in a fixed order with stable ids: folders, the bundled digits, timm's data sets."""
+"""Which pixels, label and id, in which order? Image folders, bundled digits and named data sets."""
 
-from routelab.data.dataset import Batch, Dataset, dataset, listing_sha256
-from routelab.data.digits import digits_dataset
-from routelab.data.folder import folder_dataset
-from routelab.data.named import named_dataset
+from routelab.data.augment import Augmentation, augment
+from routelab.data.batches import Batch
+from routelab.data.digits import digits
+from routelab.data.folder import OnCorrupt
+from routelab.data.images import Images
+from routelab.data.memory import InMemory, in_memory
 from routelab.data.opening import open_data
-from routelab.data.transforms import evaluation_transform, thumbnail, training_transform
 
 __all__ = [
+    "Augmentation",
     "Batch",
-    "Dataset",
-    "dataset",
-    "digits_dataset",
-    "evaluation_transform",
-    "folder_dataset",
-    "listing_sha256",
-    "named_dataset",
+    "Images",
+    "InMemory",
+    "OnCorrupt",
+    "augment",
+    "digits",
+    "in_memory",
     "open_data",
-    "thumbnail",
-    "training_transform",
 ]

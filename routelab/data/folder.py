@@ -1,125 +1,187 @@
-"""Which images lie in a folder? `CLASS/…/image` or images alone, sorted; the path is the id."""
+"""Which images does a folder hold, in which order, and can every one of them be read?
+
+Either `CLASS/…/image.jpg`, where the first folder names the class, or images without labels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
 from PIL import Image
 
-from routelab.data.dataset import Dataset, dataset
+from routelab.data.images import Images, make_images
+from routelab.data.pixels import UNREADABLE
 from routelab.records import Refusal, Transform
 
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm"})
 OnCorrupt = Literal["refuse", "skip"]
 
+ENDINGS = frozenset(
+    {".avif", ".bmp", ".gif", ".jp2", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+)
+SPLITS = frozenset({"train", "training", "val", "valid", "validation", "test", "testing"})
 
-def folder_dataset(
-    root: Path,
+PIECE = 256
+"""Images that are checked before it is asked whether that was enough."""
+
+
+def image_folder(
+    folder: Path,
     transform: Transform,
     *,
+    split: str = "",
     on_corrupt: OnCorrupt = "refuse",
-    progress: Callable[[int, int], None] | None = None,
-) -> Dataset:
-    """Images below `root`; its subfolders are the classes, and without any there are no labels.
+    limit: int | None = None,
+    workers: int = 2,
+) -> Images:
+    """The images of a folder, sorted by relative path (code points, `/` between parts).
 
-    Every file is decoded once before the run, so that an unreadable one is known before a night is
-    spent: `refuse` names them, `skip` leaves them out and lists them in the card.
+    Parameters
+    ----------
+    folder
+        Holds class folders, or images without labels; hidden files are passed over.
+    transform
+        How pixels are made.
+    split
+        A folder within `folder` that is read instead, for example "test".
+    on_corrupt
+        Every image is decoded once, small, before any is used. One that cannot be read is refused
+        by name, or skipped and named in the card.
+    limit
+        Only the first images that can be read.
+    workers
+        Threads that check.
 
     Raises
     ------
     Refusal
-        Missing or empty folder, images beside class folders, or unreadable images.
+        No such folder, no images, images beside class folders, splits where classes were expected,
+        or unreadable images.
     """
-    root = Path(root)
-    files = image_files(root)
-    classes = class_names(root, files)
-    readable, skipped = sort_out(root, files, on_corrupt=on_corrupt, progress=progress)
-    number = {name: label for label, name in enumerate(classes)}
-    labels = [number[file.parts[0]] if classes else -1 for file in readable]
-    return dataset(
-        source=str(root),
-        split=root.name,
-        classes=classes,
-        ids=[file.as_posix() for file in readable],
-        labels=labels,
-        transform=transform,
-        open_picture=lambda row: open_image(root / readable[row]),
-        skipped=skipped,
+    root = _existing(folder, split)
+    names = sorted(_image_names(root))
+    classes, labels = _classes(root, names)
+    kept, skipped = _readable(root, names, limit, workers)
+    if skipped and on_corrupt == "refuse":
+        raise Refusal(_unreadable(folder, skipped))
+    if skipped and not kept:
+        raise Refusal(f"none of the {len(skipped)} images in {root} can be read")
+    names = [names[i] for i in kept]
+    return make_images(
+        str(folder),
+        split,
+        [printable(name) for name in names],
+        [labels[i] for i in kept],
+        classes,
+        transform,
+        lambda index: Image.open(root / names[index]),
+        skipped=[printable(name) for name, _ in skipped],
     )
 
 
-def image_files(root: Path) -> list[Path]:
-    """Paths of the images below a folder, relative to it, in POSIX order, without hidden files."""
-    if not root.exists():
-        raise Refusal(f"image folder {root} does not exist; check the path")
-    if not root.is_dir():
-        raise Refusal(f"{root} is a file, not a folder of images; give the folder")
-    found = (p.relative_to(root) for p in root.rglob("*") if p.suffix.lower() in SUFFIXES)
-    files = [p for p in found if not any(part.startswith(".") for part in p.parts)]
-    if not files:
+def printable(name: str) -> str:
+    """A file name as text that can be stored: bytes that are not UTF-8 become escapes."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def _existing(folder: Path, split: str) -> Path:
+    """The folder that is read."""
+    if not folder.exists():
+        raise Refusal(f"data folder {folder} does not exist; check the path")
+    if not folder.is_dir():
+        raise Refusal(f"{folder} is a file, not a folder of images; give the folder it lies in")
+    if not split:
+        return folder
+    if not (folder / split).is_dir():
+        there = ", ".join(sorted(p.name for p in folder.iterdir() if p.is_dir())[:8])
         raise Refusal(
-            f"folder {root} holds no images ({', '.join(sorted(SUFFIXES))}); "
-            "give a folder of class folders, or of images"
+            f"{folder} has no folder for split {split!r}; "
+            f"{f'it has {there}' if there else 'leave --split out'}"
         )
-    return sorted(files, key=lambda p: p.as_posix())
+    return folder / split
 
 
-def class_names(root: Path, files: list[Path]) -> list[str]:
-    """Names of the class folders, sorted; empty folders count, files at the top must be alone."""
-    loose = [file for file in files if len(file.parts) == 1]
-    if len(loose) == len(files):
-        return []
-    if loose:
-        raise Refusal(
-            f"folder {root} holds images beside class folders (first: {loose[0]}); "
-            "move them into a class, or give one class folder alone"
-        )
-    return sorted(p.name for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
+def _image_names(root: Path) -> Iterator[str]:
+    """Relative paths of all image files; symbolic links are followed, but not in circles."""
+    for place, folders, files in os.walk(root, followlinks=True):
+        here = Path(place)
+        folders[:] = [
+            name for name in folders if not name.startswith(".") and not _circular(here / name)
+        ]
+        for name in files:
+            if not name.startswith(".") and Path(name).suffix.lower() in ENDINGS:
+                yield (here / name).relative_to(root).as_posix()
 
 
-def sort_out(
-    root: Path,
-    files: list[Path],
-    *,
-    on_corrupt: OnCorrupt,
-    progress: Callable[[int, int], None] | None = None,
-) -> tuple[list[Path], list[str]]:
-    """Files that decode, and the names of those that do not."""
-    readable: list[Path] = []
-    corrupt: list[Path] = []
-    with ThreadPoolExecutor(4) as pool:
-        verdicts = pool.map(lambda file: is_readable(root / file), files)
-        for done, (file, good) in enumerate(zip(files, verdicts, strict=True), start=1):
-            (readable if good else corrupt).append(file)
-            if progress is not None:
-                progress(done, len(files))
-    names = [file.as_posix() for file in corrupt]
-    if corrupt and on_corrupt == "refuse":
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-        raise Refusal(
-            f"{len(names)} of {len(files)} images in {root} cannot be read: "
-            f"{', '.join(names[:3])}{more}; repair or remove them, or pass --skip-corrupt"
-        )
-    if not readable:
-        raise Refusal(f"none of the {len(files)} images in {root} can be read; check the folder")
-    return readable, names
-
-
-def is_readable(path: Path) -> bool:
-    """Whether a file decodes to the end."""
-    try:
-        with Image.open(path) as picture:
-            picture.load()
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+def _circular(folder: Path) -> bool:
+    """True if the folder is a link that leads back to a folder on the way to it."""
+    if not folder.is_symlink():
         return False
-    return True
+    return folder.resolve() in {above.resolve() for above in folder.absolute().parents}
 
 
-def open_image(path: Path) -> Image.Image:
-    """The decoded picture, its file closed."""
-    with Image.open(path) as picture:
-        picture.load()
-        return picture
+def _classes(root: Path, names: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Class folders in order, empty ones too, and each image's label; none for a flat folder."""
+    if not names:
+        raise Refusal(
+            f"{root} holds no images; RouteLab reads {', '.join(sorted(ENDINGS))} "
+            "in class folders or flat"
+        )
+    flat = [name for name in names if "/" not in name]
+    if len(flat) == len(names):
+        return [], [-1] * len(names)
+    if flat:
+        raise Refusal(
+            f"{root} holds class folders and also images beside them ({printable(flat[0])}); "
+            "move these into a class folder or out of it"
+        )
+    classes = sorted(p.name for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
+    if SPLITS.issuperset(classes):
+        raise Refusal(f"{root} holds the splits {', '.join(classes)}; choose one with --split")
+    index = {name: label for label, name in enumerate(classes)}
+    return [printable(name) for name in classes], [index[name.split("/", 1)[0]] for name in names]
+
+
+def _readable(
+    root: Path, names: Sequence[str], limit: int | None, workers: int
+) -> tuple[list[int], list[tuple[str, str]]]:
+    """The first `limit` readable images, and name and fault of those before that are not."""
+    wanted = len(names) if limit is None else limit
+    kept: list[int] = []
+    faults: list[tuple[str, str]] = []
+    with ThreadPoolExecutor(max(workers, 1)) as pool:
+        for start in range(0, len(names), PIECE):
+            piece = names[start : start + PIECE]
+            for place, fault in enumerate(pool.map(lambda name: _fault(root / name), piece)):
+                if len(kept) == wanted:
+                    return kept, faults
+                if fault:
+                    faults.append((piece[place], fault))
+                else:
+                    kept.append(start + place)
+    return kept, faults
+
+
+def _fault(path: Path) -> str:
+    """Why an image cannot be read, or nothing; JPEG is decoded at an eighth of its size."""
+    try:
+        with Image.open(path) as image:
+            image.draft("RGB", (1, 1))
+            image.load()
+    except UNREADABLE as error:
+        return str(error) or type(error).__name__
+    return ""
+
+
+def _unreadable(folder: Path, faults: Sequence[tuple[str, str]]) -> str:
+    """One sentence that names the files."""
+    named = ", ".join(f"{printable(name)} ({fault})" for name, fault in faults[:5])
+    more = f" and {len(faults) - 5} more" if len(faults) > 5 else ""
+    what, them = ("an image", "it") if len(faults) == 1 else (f"{len(faults)} images", "them")
+    return (
+        f"{what} in {folder} cannot be read: {named}{more}; "
+        f"repair or remove {them}, or leave {them} out with --skip-corrupt"
+    )

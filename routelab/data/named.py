@@ -1,47 +1,108 @@
-"""Data sets that timm knows by name, read from disk: `torch/cifar10`, `tfds/…`, `hfds/…`."""
+"""How is a data set of torchvision or timm that is already on disk read? By name, never downloaded.
+
+`torchvision:CIFAR10?root=/data/cifar` takes a class of `torchvision.datasets`;
+`timm:torch/cifar10?root=/data/cifar` takes a name of `timm.data.create_dataset`.
+"""
 
 from __future__ import annotations
 
+import difflib
+import inspect
+from collections.abc import Sequence
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
-from timm.data.dataset_factory import create_dataset
 
-from routelab.data.dataset import Dataset, dataset
+from routelab.data.images import Images, make_images
 from routelab.records import Refusal, Transform
 
+FAMILIES = ("torchvision", "timm")
 
-def named_dataset(name: str, root: str, transform: Transform, *, split: str) -> Dataset:
-    """A timm or torchvision data set that already lies under `root`; nothing is downloaded.
+
+def is_named(source: str) -> bool:
+    """True for "torchvision:…" and "timm:…"."""
+    return source.split(":", 1)[0] in FAMILIES and ":" in source
+
+
+def named_data(source: str, transform: Transform, *, split: str = "") -> Images:
+    """A torchvision or timm data set of images and labels; `split` defaults to "test".
 
     Raises
     ------
     Refusal
-        If timm does not know the name, or the files are not there.
+        Unknown name, or nothing at its root: RouteLab downloads nothing.
     """
+    family, _, rest = source.partition(":")
+    name, _, query = rest.partition("?")
+    options = dict(parse_qsl(query))
+    split = split or "test"
     try:
-        found: Any = create_dataset(name, root=root, split=split, download=False)
-    except Exception as error:  # every data set of timm's raises its own kind
+        data = (_torchvision if family == "torchvision" else _timm)(name, split, options)
+        labels = _labels(data)
+    except Refusal:
+        raise
+    except (RuntimeError, ValueError, TypeError, OSError, AssertionError) as error:
         raise Refusal(
-            f"data set {name} (split {split}) could not be opened under {root}: {error}; "
-            "download it there first, or check the name"
+            f"data set {source} with split {split!r} cannot be opened ({error}); "
+            "give the root it was saved in, as in torchvision:CIFAR10?root=FOLDER"
         ) from error
-    labels = getattr(found, "targets", None)
-    if labels is None:
-        labels = [int(found[row][1]) for row in range(len(found))]
-    classes = getattr(found, "classes", None) or [str(c) for c in range(int(np.max(labels)) + 1)]
-
-    def open_picture(row: int) -> Image.Image:
-        picture = found[row][0]
-        return picture if isinstance(picture, Image.Image) else Image.fromarray(np.asarray(picture))
-
-    return dataset(
-        source=name,
-        split=split,
-        classes=[str(c) for c in classes],
-        ids=[f"{name}/{split}/{row:06d}" for row in range(len(found))],
-        labels=np.asarray(labels),
-        transform=transform,
-        open_picture=open_picture,
+    ids = [f"{name}/{split}/{index:06d}" for index in range(len(labels))]
+    return make_images(
+        source, split, ids, labels, _classes(data, labels), transform, lambda i: _image(data[i][0])
     )
+
+
+def _torchvision(name: str, split: str, options: dict[str, str]) -> Any:
+    """A data set of torchvision by its class name; says `train=` or `split=` as the class wants."""
+    import torchvision
+
+    if name not in torchvision.datasets.__all__:
+        near = difflib.get_close_matches(name, torchvision.datasets.__all__, n=3, cutoff=0.4)
+        hint = f"; the nearest are {', '.join(near)}" if near else ""
+        raise Refusal(f"torchvision has no data set {name!r}{hint}")
+    kind = getattr(torchvision.datasets, name)
+    known = inspect.signature(kind).parameters
+    chosen: dict[str, Any] = dict(options)
+    if "train" in known:
+        chosen["train"] = split == "train"
+    elif "split" in known:
+        chosen["split"] = split
+    if "download" in known:
+        chosen["download"] = False
+    return kind(**chosen)
+
+
+def _timm(name: str, split: str, options: dict[str, str]) -> Any:
+    """A map-style data set of timm."""
+    from timm.data import create_dataset
+
+    return create_dataset(name, split=split, download=False, **options)
+
+
+def _labels(data: Any) -> NDArray[np.int64]:
+    """Labels without decoding where the data set keeps them; by reading each image otherwise."""
+    for name in ("targets", "labels", "_labels"):
+        if hasattr(data, name):
+            return np.asarray(getattr(data, name), dtype=np.int64)
+    samples = getattr(getattr(data, "reader", data), "samples", None)
+    if samples is not None:
+        return np.asarray([label for _, label in samples], dtype=np.int64)
+    return np.asarray([data[i][1] for i in range(len(data))], dtype=np.int64)
+
+
+def _classes(data: Any, labels: NDArray[np.int64]) -> Sequence[str]:
+    """Names where the data set has them, numbers otherwise."""
+    names = getattr(data, "classes", None)
+    if names is None:
+        index = getattr(getattr(data, "reader", None), "class_to_idx", None) or {}
+        names = sorted(index, key=index.get)
+    return [str(name) for name in names] or [str(i) for i in range(int(labels.max()) + 1)]
+
+
+def _image(item: Any) -> Image.Image:
+    if not isinstance(item, Image.Image):
+        raise TypeError(f"items are {type(item).__name__}, not images")
+    return item

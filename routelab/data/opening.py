@@ -1,14 +1,13 @@
-"""What does the word after `--data` mean? A folder, `digits`, or `NAME:ROOT` of a timm data set."""
+"""Which images does a user mean by a folder or a name?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-from routelab.data.dataset import Dataset
-from routelab.data.digits import digits_dataset
-from routelab.data.folder import OnCorrupt, folder_dataset
-from routelab.data.named import named_dataset
+from routelab.data.digits import digits
+from routelab.data.folder import OnCorrupt, image_folder
+from routelab.data.images import Images
+from routelab.data.named import is_named, named_data
 from routelab.records import Transform
 
 
@@ -16,35 +15,45 @@ def open_data(
     source: str | Path,
     transform: Transform,
     *,
-    split: str = "test",
+    split: str = "",
     on_corrupt: OnCorrupt = "refuse",
-    progress: Callable[[int, int], None] | None = None,
-) -> Dataset:
-    """Open images for evaluation.
+    limit: int | None = None,
+    workers: int = 2,
+) -> Images:
+    """Open a folder, "digits", or a data set of torchvision or timm that is already on disk.
 
     Parameters
     ----------
     source
-        An existing folder; `digits`; or `torch/cifar10:ROOT`, a data set of timm's under ROOT.
+        A folder; `digits`; `torchvision:NAME?root=FOLDER`; `timm:NAME?root=FOLDER`.
     transform
-        How pixels are made.
+        How pixels are made; a checkpoint's card has it.
     split
-        Of `digits` and named data sets; a folder is its own split.
+        A folder within the folder; a split of a data set that has several, by default its test
+        images.
     on_corrupt
-        Whether unreadable files in a folder are refused or skipped.
-    progress
-        Called with (files checked, files) while a folder is read.
+        What happens to image files that cannot be read.
+    limit
+        Only the first images.
+    workers
+        Threads that check the files.
 
     Raises
     ------
     Refusal
-        In one sentence, whatever is wrong with the source.
+        Nothing there, or unreadable images.
     """
-    word = str(source)
-    if not Path(word).exists():
-        if word == "digits":
-            return digits_dataset(transform, split=split)
-        name, colon, root = word.partition(":")
-        if colon and "/" in name:
-            return named_dataset(name, root, transform, split=split)
-    return folder_dataset(Path(word), transform, on_corrupt=on_corrupt, progress=progress)
+    if str(source) == "digits":
+        data = digits(transform, split or "test")
+    elif is_named(str(source)):
+        data = named_data(str(source), transform, split=split)
+    else:
+        data = image_folder(
+            Path(source),
+            transform,
+            split=split,
+            on_corrupt=on_corrupt,
+            limit=limit,
+            workers=workers,
+        )
+    return data.first(limit)
