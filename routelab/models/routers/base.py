@@ -14,9 +14,14 @@ from routelab.records import SoftRecipe
 class Router(nn.Module, ABC):
     """Turns tokens `(B, N, d)` into a `Routing`, in float32 or better; noise only in training."""
 
-    @abstractmethod
     def forward(self, tokens: Tensor) -> Routing:
-        """Route one batch of tokens `(B, N, d)`."""
+        """Route one batch of tokens `(B, N, d)`, whatever the precision of the rest."""
+        with torch.autocast(tokens.device.type, enabled=False):
+            return self.route(full_precision(tokens))
+
+    @abstractmethod
+    def route(self, tokens: Tensor) -> Routing:
+        """Route tokens `(B, N, d)` of float32 or float64."""
 
     def recipe(self) -> SoftRecipe | None:
         """How weights follow from logits; None for sparse routing."""

@@ -22,7 +22,7 @@ class ExpertChoiceRouter(GatedRouter):
         super().__init__(width, experts, config.noise)
         self.config = config
 
-    def forward(self, tokens: Tensor) -> SparseChoice:
+    def route(self, tokens: Tensor) -> SparseChoice:
         """Choices `(B, N, E)` of tokens `(B, N, d)`."""
         gates = self.gates(tokens)
         capacity = self.capacity(tokens.shape[1])

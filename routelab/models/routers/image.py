@@ -25,7 +25,7 @@ class ImageRouter(GatedRouter):
         self.config = config
         self.prefix = prefix
 
-    def forward(self, tokens: Tensor) -> SparseChoice:
+    def route(self, tokens: Tensor) -> SparseChoice:
         """Choices `(B, 1, k)` of images with tokens `(B, N, d)`."""
         if self.config.source == "class":
             summary = tokens[:, :1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from routelab.models.routers.base import Router, full_precision
+from routelab.models.routers.base import Router
 from routelab.models.routing import SoftWeights
 from routelab.records import SoftRecipe, SoftRouting
 
@@ -26,9 +26,8 @@ class SoftRouter(Router):
         self.scale = nn.Parameter(torch.ones(()))
         nn.init.trunc_normal_(self.mu, std=width**-0.5, a=-2 * width**-0.5, b=2 * width**-0.5)
 
-    def forward(self, tokens: Tensor) -> SoftWeights:
+    def route(self, tokens: Tensor) -> SoftWeights:
         """Dispatch, combine and logits, each `(B, N, S)`."""
-        tokens = full_precision(tokens)
         queries = self.scale * unit(self.mu.to(tokens.dtype), dim=0)
         logits = unit(tokens, dim=-1) @ queries
         if self.training and self.noise > 0:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from routelab.models.routers.base import Router, full_precision
+from routelab.models.routers.base import Router
 
 
 class Gates(NamedTuple):
@@ -29,7 +29,6 @@ class GatedRouter(Router):
 
     def gates(self, tokens: Tensor) -> Gates:
         """Softmax over experts of the (noisy) logits."""
-        tokens = full_precision(tokens)
         logits = nn.functional.linear(tokens, self.gate.weight.to(tokens.dtype))
         noisy = logits
         if self.training and self.noise_std > 0:

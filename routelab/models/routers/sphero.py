@@ -6,7 +6,7 @@ import torch
 from entmax import entmax15
 from torch import Tensor, nn
 
-from routelab.models.routers.base import Router, full_precision
+from routelab.models.routers.base import Router
 from routelab.models.routing import SoftWeights
 from routelab.records import SoftRecipe, SpheroRouting
 
@@ -31,9 +31,8 @@ class ReleasedSpheroRouter(Router):
         self.combine_temperature = nn.Parameter(torch.tensor(float(temperature)))
         nn.init.orthogonal_(self.phi)
 
-    def forward(self, tokens: Tensor) -> SoftWeights:
+    def route(self, tokens: Tensor) -> SoftWeights:
         """Dispatch, combine and cosine logits, each `(B, N, S)`."""
-        tokens = full_precision(tokens)
         queries = on_sphere(self.slot_norm(self.phi).to(tokens.dtype))
         logits = on_sphere(tokens) @ queries.T
         dispatch = logits / self.dispatch_temperature
@@ -73,9 +72,8 @@ class PaperSpheroRouter(Router):
         nn.init.orthogonal_(self.phi)
         nn.init.trunc_normal_(self.key.weight, std=0.02)
 
-    def forward(self, tokens: Tensor) -> SoftWeights:
+    def route(self, tokens: Tensor) -> SoftWeights:
         """Dispatch, combine and logits, each `(B, N, S)`."""
-        tokens = full_precision(tokens)
         keys = nn.functional.linear(tokens, self.key.weight.to(tokens.dtype))
         logits = keys @ on_sphere(self.slot_norm(self.phi).to(tokens.dtype)).T
         if self.noise > 0 and (self.training or self.noise_at_evaluation):

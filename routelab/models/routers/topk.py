@@ -24,7 +24,7 @@ class TopKRouter(GatedRouter):
         super().__init__(width, experts, config.noise)
         self.config = config
 
-    def forward(self, tokens: Tensor) -> SparseChoice:
+    def route(self, tokens: Tensor) -> SparseChoice:
         """Choices `(B, N, k)` of tokens `(B, N, d)`."""
         gates = self.gates(tokens)
         gate, expert = largest(gates.probs, self.config.k)
