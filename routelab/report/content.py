@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from routelab.records import Result, StoreCard
 from routelab.store import CaptureStore
@@ -98,6 +98,10 @@ class Material:
 
 
 def parameters(result: Result) -> Details:
-    """What made a Result, folded away."""
-    rows: list[tuple[str, Any]] = sorted(result.parameters.items())
-    return Details("how this was computed", [(name, str(value)) for name, value in rows])
+    """What made a Result, and what each of its numbers is, folded away."""
+    rows = [(name, str(value)) for name, value in sorted(result.parameters.items())]
+    for name, quantity in result.quantities.items():
+        said = [quantity.meaning, f"({quantity.unit})" if quantity.unit else "", quantity.reason]
+        if any(said):
+            rows.append((name, " ".join(part for part in said if part)))
+    return Details("how this was computed, and what the numbers are", rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -69,7 +70,8 @@ def caption(
     `chance` says it in words where the quantities hold no chance level.
     """
     present = [quantity for quantity in quantities if quantity is not None]
-    meanings = dict.fromkeys(quantity.meaning for quantity in present if quantity.meaning)
+    # several lines have names of their own; their meanings stand under the section
+    meanings = [present[0].meaning] if len(present) == 1 and present[0].meaning else []
     reasons = dict.fromkeys(quantity.reason for quantity in present if quantity.reason)
     return Caption(
         n=result.n,
@@ -110,7 +112,7 @@ def merge(warnings: Sequence[str]) -> list[str]:
     layers: dict[str, list[str]] = {}
     for warning in warnings:
         layer = named_layer(warning)
-        text = warning if layer is None else warning.removeprefix(f"Layer {layer} ")
+        text = warning if layer is None else warning.removeprefix(f"Layer {layer}")
         layers.setdefault(text, []).extend([] if layer is None else [layer])
     return [_with_layers(text, names) for text, names in layers.items()]
 
@@ -119,7 +121,7 @@ def _with_layers(text: str, layers: Sequence[str]) -> str:
     if not layers:
         return text
     others = f" (The same holds for layer {', '.join(layers[1:])}.)" if len(layers) > 1 else ""
-    return f"Layer {layers[0]} {text}{others}"
+    return f"Layer {layers[0]}{text}{others}"
 
 
 def _few(warnings: Sequence[str]) -> tuple[str, ...]:
@@ -131,9 +133,9 @@ def _few(warnings: Sequence[str]) -> tuple[str, ...]:
 
 
 def named_layer(warning: str) -> str | None:
-    """The layer that a warning begins with ("Layer 06 ..."), or None."""
-    words = warning.split()
-    return words[1] if len(words) > 1 and words[0] == "Layer" else None
+    """The layer that a warning begins with ("Layer 06 is ..." or "Layer 06: ..."), or None."""
+    found = re.match(r"Layer (\w+):? ", warning)
+    return found[1] if found else None
 
 
 def layer_table(result: Result, names: Mapping[str, str], title: str = "") -> Table | None:

@@ -103,6 +103,7 @@ def test_a_figure_carries_few_warnings_and_counts_the_others():
 
 
 def test_warnings_go_to_the_layer_that_they_name():
-    answer = Result(name="x", n=1, quantities={}, warnings=("Layer 06 is flat.", "All is noise."))
-    assert layer_warnings(answer, "06") == ("Layer 06 is flat.",)
+    given = ("Layer 06 is flat.", "All is noise.", "Layer 06: it is noise.")
+    answer = Result(name="x", n=1, quantities={}, warnings=given)
+    assert layer_warnings(answer, "06") == (given[0], given[2])
     assert layer_warnings(answer, None) == ("All is noise.",)

@@ -9,6 +9,7 @@ from routelab.report.reading import caption, curves, find, layer_table, layers_o
 ACCURACIES = {
     "routing_accuracy": "routing",
     "feature_accuracy": "features",
+    "output_accuracy": "features after the layer",
     "ceiling_accuracy": "random projection to E dimensions",
     "control_accuracy": "shuffled labels",
 }
@@ -44,7 +45,11 @@ def section(material: Material) -> Section | None:
             ),
         )
         blocks.append(Picture(figure))
-    table = layer_table(result, {**ACCURACIES, "efficiency": "efficiency"}, "Probes by layer")
+    table = layer_table(
+        result,
+        {**ACCURACIES, "efficiency": "efficiency", "gain": "gain of the layer"},
+        "Probes by layer",
+    )
     blocks += [table] if table else []
     return Section(
         "Probes",

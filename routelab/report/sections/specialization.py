@@ -23,6 +23,7 @@ COLUMNS = {
     "purity": "purity",
     "class_entropy": "class entropy, nats",
     "divergence": "divergence from the class mix",
+    "selectivity": "selectivity (other half)",
 }
 
 
