@@ -66,12 +66,11 @@ def _accuracy(material: Material) -> list[tuple[str, str]]:
         return [("accuracy", "undefined: no image has a label and a prediction")]
     right = int((labels[known] == predictions[known]).sum())
     interval = wilson_interval(right, n)
-    low, high = float(interval[0]), float(interval[1])
     chance = np.bincount(labels[known]).max() / n
     return [
         (
             "accuracy",
-            f"{right / n:.1%} of {n:,} (95 % Wilson interval {low:.1%} to {high:.1%}; "
+            f"{right / n:.1%} of {n:,} (95 % Wilson interval {interval.low:.1%} to {interval.high:.1%}; "
             f"always the commonest class: {chance:.1%})",
         )
     ]
