@@ -45,7 +45,7 @@ def decide(scores: FloatArray, spec: RouterSpec, rng: np.random.Generator) -> De
     if not spec.soft:
         return _choose(scores, spec)
     slots = scores[..., spec.expert_of_slot]
-    codes, scale = quantize(slots + rng.normal(0, 0.2, slots.shape))
+    codes, scale = quantize(slots + rng.normal(0, 0.05, slots.shape))
     logits = dequantize(codes, scale).astype(np.float64)
     dispatch = softmax(logits, axis=1)
     if spec.kind == "sphero":

@@ -281,7 +281,7 @@ def _spec(truth: Truth, block: int, group: ExpertGroup) -> RouterSpec:
             ),
         ),
         k=choices,
-        capacity=room if truth.router == "topk" else None,
+        capacity=room if truth.router == "topk" and truth.kind != "collapsed" else None,
         recipe=None if stored else SoftRecipe(combine=combine),
     )
 
