@@ -67,13 +67,9 @@ def _accuracy(material: Material) -> list[tuple[str, str]]:
     right = int((labels[known] == predictions[known]).sum())
     interval = wilson_interval(right, n)
     chance = np.bincount(labels[known]).max() / n
-    return [
-        (
-            "accuracy",
-            f"{right / n:.1%} of {n:,} (95 % Wilson interval {interval.low:.1%} to {interval.high:.1%}; "
-            f"always the commonest class: {chance:.1%})",
-        )
-    ]
+    between = f"95 % Wilson interval {interval.low:.1%} to {interval.high:.1%}"
+    baseline = f"always the commonest class: {chance:.1%}"
+    return [("accuracy", f"{right / n:.1%} of {n:,} ({between}; {baseline})")]
 
 
 def _layer(spec: RouterSpec) -> list[str]:
