@@ -73,7 +73,7 @@ def mlp_blocks(model: nn.Module) -> dict[str, nn.Module]:
     if not blocks:
         raise Refusal(
             f"{type(model).__name__} has no block with a linear MLP named `mlp`; "
-            "take a ViT, DeiT, DINOv2 or ConvNeXt of timm"
+            "take a ViT, DeiT, DINOv2 or ConvNeXt of timm (with the argument conv_mlp=False)"
         )
     return blocks
 

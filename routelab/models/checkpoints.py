@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 def _read_pickle(path: Path) -> dict[str, Tensor]:
     """Tensors of a torch file, with the unpickler that refuses everything else."""
     try:
-        loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of other pickle protocols, which then are refused
+            loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise Refusal(
             f"checkpoint {path} holds more than tensors and would run code when loaded; it was not "
