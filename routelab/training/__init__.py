@@ -1,0 +1,8 @@
+"""How is a checkpoint made? One recipe, one loop, every part of the loss in the log."""
+
+from routelab.training.evaluation import Evaluation, evaluate
+from routelab.training.history import Epoch, History
+from routelab.training.loop import train, train_to
+from routelab.training.recipe import Recipe
+
+__all__ = ["Epoch", "Evaluation", "History", "Recipe", "evaluate", "train", "train_to"]

@@ -1,0 +1,57 @@
+"""How did a training go? One record an epoch, in memory and as lines of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import Field
+
+from routelab.records import Record, Refusal
+from routelab.training.recipe import Recipe
+
+
+class Epoch(Record):
+    """Means over the images of one epoch."""
+
+    epoch: int = Field(ge=1)
+    loss: float = Field(description="the weighted sum that is minimised")
+    parts: Mapping[str, float] = Field(description="parts of the loss, without their weights")
+    accuracy: float = Field(description="of the training batches, as they came")
+    gradient_norm: float = Field(description="mean over updates, before clipping")
+    learning_rate: float = Field(description="at the last update")
+    images_per_second: float
+    validation: float | None = Field(default=None, description="accuracy on validation images")
+
+
+class History(Record):
+    """A recipe and what became of it."""
+
+    recipe: Recipe
+    images: int
+    parameters: int = Field(description="that learned")
+    epochs: tuple[Epoch, ...] = ()
+
+    @property
+    def last(self) -> Epoch:
+        """The last epoch."""
+        return self.epochs[-1]
+
+
+class EpochLog:
+    """Appends a line of JSON an epoch to a file, or does nothing without one."""
+
+    def __init__(self, path: Path | None, recipe: Recipe) -> None:
+        self.path = path
+        if path is not None:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(recipe.model_dump_json() + "\n")
+            except OSError as error:
+                raise Refusal(f"log {path} cannot be written ({error.strerror})") from error
+
+    def add(self, epoch: Epoch) -> None:
+        """Write one line."""
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(epoch.model_dump_json() + "\n")
