@@ -265,9 +265,9 @@ class CaptureStore:
 
     def _rows(self, folder: Path, images: Rows, count: int | None = None) -> NDArray[Any]:
         """Committed rows of one array; `count` of them where it is not one row an image."""
-        if not (folder / METADATA).exists():
-            raise self._absent_array(folder)
         if folder not in self._shardings:
+            if not (folder / METADATA).exists():
+                raise self._absent_array(folder)
             self._shardings[folder] = read_sharding(folder)
         rows = select_rows(images, self.committed if count is None else count, folder.name)
         return read_rows(folder, self._shardings[folder], rows)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import math
+import mmap
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def encode_shard(rows: Array, sharding: Sharding) -> list[Part]:
     _fill(payload[:, :size], plain)
     for chunk in payload:
         chunk[size:] = np.frombuffer(np.uint32(checksum(chunk[:size])).tobytes(), np.uint8)
-    index = _index(sharding, used).tobytes()
+    index = _index(sharding.chunks, size + CHECKSUM, used)
     return [payload.reshape(-1).data, index, np.uint32(checksum(index)).astype("<u4").tobytes()]
 
 
@@ -110,13 +111,13 @@ def _fill(target: NDArray[np.uint8], plain: NDArray[np.uint8]) -> None:
         target[whole, : len(plain) - whole * size] = plain[whole * size :]
 
 
-def _index(sharding: Sharding, used: int) -> NDArray[np.uint64]:
+@lru_cache
+def _index(chunks: int, size: int, used: int) -> bytes:
     """(offset, size) of each chunk of a shard whose first `used` chunks are there."""
-    size = sharding.chunk_bytes + CHECKSUM
-    index = np.full((sharding.chunks, 2), MISSING, dtype="<u8")
+    index = np.full((chunks, 2), MISSING, dtype="<u8")
     index[:used, 0] = np.arange(used, dtype=np.uint64) * size
     index[:used, 1] = size
-    return index
+    return index.tobytes()
 
 
 def map_shard(path: Path, sharding: Sharding) -> Array:
@@ -136,7 +137,7 @@ def map_shard(path: Path, sharding: Sharding) -> Array:
         raise damaged(path)
     stride = sharding.chunk_bytes + CHECKSUM
     used = (len(data) - tail) // stride
-    if index != _index(sharding, used).tobytes() or used * stride + tail != len(data):
+    if index != _index(sharding.chunks, stride, used) or used * stride + tail != len(data):
         raise damaged(path)
     row = sharding.chunk_bytes // sharding.chunk
     inner = np.empty(sharding.row_shape, sharding.dtype).strides
@@ -180,7 +181,8 @@ def missing(path: Path) -> Refusal:
 
 def _mapped(path: Path) -> NDArray[np.uint8]:
     try:
-        return np.memmap(path, np.uint8, mode="r")
+        with path.open("rb") as file:
+            return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
     except FileNotFoundError:
         raise missing(path) from None
     except ValueError:  # an empty file cannot be mapped
