@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,8 +61,8 @@ class Plan:
                 f"{self.images} images, {len(self.ids)} ids and {len(self.labels)} labels differ"
             )
         if len(set(self.ids)) != self.images:
-            twice = next(name for name in self.ids if self.ids.count(name) > 1)
-            raise Refusal(f"the image id {twice!r} stands for two images; ids must differ")
+            [(twice, times)] = Counter(self.ids).most_common(1)
+            raise Refusal(f"the image id {twice!r} stands for {times} images; ids must differ")
 
 
 def create(path: Path, card: StoreCard, plan: Plan, *, overwrite: bool) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 TEMPORARY = ".tmp"
 """Ending of a file that is being written; one that is found later was never finished."""
@@ -26,7 +27,8 @@ def write_whole(path: Path, parts: Iterable[Part]) -> None:
     try:
         with temporary.open("wb") as file:
             for part in parts:
-                write_part(file.fileno(), part)
+                write_part(file, part)
+            file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError:
@@ -35,11 +37,9 @@ def write_whole(path: Path, parts: Iterable[Part]) -> None:
     sync_folder(path.parent)
 
 
-def write_part(descriptor: int, part: Part) -> None:
-    """Write all bytes of one part; the system may take them in several goes."""
-    left = memoryview(part).cast("B")
-    while left:
-        left = left[os.write(descriptor, left) :]
+def write_part(file: BinaryIO, part: Part) -> None:
+    """Write one part behind the others."""
+    file.write(part)
 
 
 def sync_folder(folder: Path) -> None:

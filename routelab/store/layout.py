@@ -195,21 +195,41 @@ def read_array(folder: Path) -> NDArray[Any]:
 
 
 def write_ids(folder: Path, ids: Sequence[str]) -> None:
-    """The ids of the images as a Zarr string array, any Unicode text."""
-    import zarr
+    """The ids of the images as a Zarr string array, any Unicode text.
 
-    for name in ids:
-        try:
-            name.encode()
-        except UnicodeEncodeError:
-            raise Refusal(f"the image id {name!r} is not valid Unicode; rename the file") from None
+    Raises
+    ------
+    Refusal
+        An id is not valid Unicode.
+    """
+    import zarr
+    from zarr.codecs import Crc32cCodec
+
     array = zarr.create_array(
         store=str(folder),
         shape=(len(ids),),
         chunks=(min(ID_ROWS, len(ids)),),
         dtype="string",
-        compressors=None,
+        compressors=[Crc32cCodec()],
+        chunk_key_encoding={"name": "default", "separator": "."},
         config={"write_empty_chunks": True},
         dimension_names=("image",),
     )
-    array[:] = np.array(ids, dtype=np.dtypes.StringDType())
+    try:
+        array[:] = np.array(ids, dtype=np.dtypes.StringDType())
+    except UnicodeEncodeError as error:
+        raise Refusal(f"the image id {error.object!r} is not Unicode; rename the file") from None
+
+
+def read_ids(folder: Path, count: int) -> list[str]:
+    """The first `count` ids; Refusal where their bytes are gone or damaged."""
+    import zarr
+
+    array = zarr.open_array(folder, mode="r")
+    for number in range(-(-count // array.chunks[0])):
+        if not (folder / f"c.{number}").exists():
+            raise missing(folder / f"c.{number}")
+    try:
+        return [str(name) for name in np.asarray(array[:count])]
+    except ValueError:
+        raise damaged(folder) from None

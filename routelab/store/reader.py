@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from routelab.records import Refusal, Result, RouterSpec, StoreCard
 from routelab.store import results, routing
 from routelab.store.arrays import Rows, read_rows, select_rows
-from routelab.store.layout import METADATA, layer_folder, read_attributes, read_card
+from routelab.store.layout import METADATA, layer_folder, read_attributes, read_card, read_ids
 from routelab.store.levels import require_level
 from routelab.store.shards import Sharding, read_sharding
 from routelab.store.sums import read_sums
@@ -125,10 +125,7 @@ class CaptureStore:
     @cached_property
     def ids(self) -> list[str]:
         """Id of each image, (n,)."""
-        import zarr
-
-        array = zarr.open_array(self.path / "images" / "id", mode="r")
-        return [str(name) for name in np.asarray(array[: self.committed])]
+        return read_ids(self.path / "images" / "id", self.committed)
 
     def thumbnails(self, images: Rows = None) -> NDArray[np.uint8]:
         """Small pictures of the images with full routing, (b, h, w, 3)."""

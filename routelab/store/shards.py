@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 import mmap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -85,30 +86,27 @@ def checksum(data: bytes | memoryview | Array) -> int:
     return int(google_crc32c.value(view))
 
 
-def encode_shard(rows: Array, sharding: Sharding) -> list[Part]:
-    """The bytes of a shard that holds these rows, `(r, …)` with r ≤ `sharding.shard`.
+def encode_shard(rows: Array, sharding: Sharding) -> Iterator[Part]:
+    """The bytes of a shard that holds these rows, `(r, …)` with r ≤ `sharding.shard`, in parts.
 
     Rows that fill only a part of their chunk are followed by zeros; chunks without any row are
-    marked missing.
+    marked missing. The parts are views of `rows`: nothing is copied.
     """
-    size = sharding.chunk_bytes
-    used = -(-len(rows) // sharding.chunk)
-    payload = np.zeros((used, size + CHECKSUM), np.uint8)
     plain = np.ascontiguousarray(rows, dtype=sharding.dtype).reshape(-1).view(np.uint8)
-    _fill(payload[:, :size], plain)
-    for chunk in payload:
-        chunk[size:] = np.frombuffer(np.uint32(checksum(chunk[:size])).tobytes(), np.uint8)
-    index = _index(sharding.chunks, size + CHECKSUM, used)
-    return [payload.reshape(-1).data, index, np.uint32(checksum(index)).astype("<u4").tobytes()]
+    size = sharding.chunk_bytes
+    for start in range(0, len(plain), size):
+        chunk = plain[start : start + size]
+        if len(chunk) < size:
+            chunk = np.pad(chunk, (0, size - len(chunk)))
+        yield chunk.data
+        yield _little(checksum(chunk))
+    index = _index(sharding.chunks, size + CHECKSUM, -(-len(rows) // sharding.chunk))
+    yield index
+    yield _little(checksum(index))
 
 
-def _fill(target: NDArray[np.uint8], plain: NDArray[np.uint8]) -> None:
-    """Lay bytes out over the rows of `target`; the end of the last row may stay as it is."""
-    size = target.shape[1]
-    whole = len(plain) // size
-    target[:whole] = plain[: whole * size].reshape(whole, size)
-    if len(plain) > whole * size:
-        target[whole, : len(plain) - whole * size] = plain[whole * size :]
+def _little(number: int) -> bytes:
+    return number.to_bytes(CHECKSUM, "little")
 
 
 @lru_cache

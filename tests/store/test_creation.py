@@ -98,8 +98,8 @@ def test_leftovers_of_a_killed_creation_do_not_matter(tmp_path):
     ("change", "says"),
     [
         ({"images": 0, "ids": [], "labels": []}, "no image to capture"),
-        ({"ids": ["twice"] * miniature.IMAGES}, "'twice' stands for two images"),
-        ({"ids": ["\udcff", *miniature.IDS[1:]]}, "not valid Unicode"),
+        ({"ids": ["twice"] * miniature.IMAGES}, "'twice' stands for 10 images"),
+        ({"ids": ["\udcff", *miniature.IDS[1:]]}, "is not Unicode; rename the file"),
     ],
 )
 def test_images_that_cannot_be_stored_are_refused(tmp_path, change, says):

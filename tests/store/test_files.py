@@ -1,10 +1,9 @@
 import errno
-import os
 
 import pytest
 
 from routelab.store import files
-from routelab.store.files import remove_unfinished, write_part, write_whole
+from routelab.store.files import remove_unfinished, write_whole
 
 
 def test_parts_are_written_in_order_and_replace_the_old_file(tmp_path):
@@ -16,8 +15,8 @@ def test_parts_are_written_in_order_and_replace_the_old_file(tmp_path):
 
 
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
-    def no_space(descriptor, part):
-        os.write(descriptor, part[:1])
+    def no_space(file, part):
+        file.write(part[:1])
         raise OSError(errno.ENOSPC, "No space left on device")
 
     target = tmp_path / "a"
@@ -26,14 +25,6 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch)
     with pytest.raises(OSError, match="No space"):
         write_whole(target, [b"new"])
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"old")]
-
-
-def test_a_short_write_is_continued(tmp_path, monkeypatch):
-    real = os.write
-    monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:2]))
-    with (tmp_path / "a").open("wb") as file:
-        write_part(file.fileno(), b"abcde")
-    assert (tmp_path / "a").read_bytes() == b"abcde"
 
 
 def test_unfinished_files_are_removed_at_any_depth(tmp_path):

@@ -53,7 +53,8 @@ class Killer:
     def _guard(self, real, name):
         def step(*arguments, **options):
             if self.left == 0 and name == "write_part":
-                os.write(arguments[0], memoryview(arguments[1]).cast("B")[:5])
+                file, part = arguments
+                file.write(part[:5])
             if self.left <= 0:
                 self.left = -1
                 raise Killed
@@ -106,7 +107,7 @@ def test_a_capture_killed_at_any_step_is_whole_and_goes_on(tmp_path, quick):
     steps, expected = killer.taken, fingerprint(reference)
     assert steps > 100
     seen = set()
-    for step in range(0, steps, 5):
+    for step in range(0, steps, 7):
         path = shutil.copytree(empty, tmp_path / f"{step}.zarr")
         with pytest.MonkeyPatch.context() as patch:
             Killer(patch, step)

@@ -60,6 +60,14 @@ def test_a_damaged_total_is_found(whole, tmp_path):
     assert "class_mass" in failed(path)["every file whole"]
 
 
+def test_damaged_ids_are_found(whole, tmp_path):
+    path = shutil.copytree(whole, tmp_path / "s.zarr")
+    flip(path / "images" / "id" / "c.0", 9)
+    assert failed(path)["every image once"].startswith(f"{path}/images/id is damaged")
+    (path / "images" / "id" / "c.0").unlink()
+    assert "id/c.0 is missing" in failed(path)["every image once"]
+
+
 def test_an_unfinished_store_misses_images(tmp_path):
     with miniature.create(tmp_path / "s.zarr") as writer:
         miniature.append_rest(writer, until=4)

@@ -3,8 +3,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import zarr
 
-from routelab.records import Refusal
+from routelab.records import Refusal, Result
 from routelab.store import StoreWriter, files, fingerprint, open_store, writer
 from tests.store import miniature
 from tests.store.miniature import BATCH, CERTIFICATE, FULL, IDS, IMAGES, LABELS
@@ -78,6 +79,18 @@ def test_where_it_was_committed_does_not_show_in_the_bytes(tmp_path, monkeypatch
     assert late == early == fingerprint(tmp_path / "every.zarr")
 
 
+def test_the_store_is_plain_zarr_for_everybody(tmp_path):
+    path = miniature.complete(tmp_path / "s.zarr")
+    open_store(path).save_result(Result(name="load", quantities={}, n=10))
+    nodes = dict(zarr.open_group(path, mode="r").members(max_depth=None))
+    arrays = {name for name, node in nodes.items() if isinstance(node, zarr.Array)}
+    assert {"images/id", "layers/06/logits", "totals/07/batch_load"} <= arrays
+    for name in arrays:
+        assert nodes[name][...].shape == nodes[name].shape
+    assert nodes["images/id"][...].tolist() == IDS
+    assert nodes["results/load"].attrs["n"] == 10
+
+
 def test_a_batch_that_lacks_an_array_is_a_bug(tmp_path):
     with (
         miniature.create(tmp_path / "s.zarr") as writing,
@@ -112,13 +125,13 @@ def test_finishing_early_is_a_bug(tmp_path):
 def test_a_full_disk_says_what_is_safe_and_how_to_go_on(tmp_path, monkeypatch, eager):
     reference = fingerprint(miniature.complete(tmp_path / "reference.zarr"))
     path = tmp_path / "s.zarr"
-    real, room = files.write_part, [60]
+    real, room = files.write_part, [100]
 
-    def limited(descriptor, part):
+    def limited(file, part):
         room[0] -= 1
         if room[0] < 0:
             raise OSError(errno.ENOSPC, "No space left on device")
-        real(descriptor, part)
+        real(file, part)
 
     with miniature.create(path) as writing, monkeypatch.context() as patch:
         patch.setattr(files, "write_part", limited)
