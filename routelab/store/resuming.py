@@ -42,16 +42,9 @@ def reopen(path: Path, card: StoreCard) -> Stored:
     Refusal
         No store is there, it is complete, it was made by another configuration, or it is damaged.
     """
-    if not path.exists():
-        raise Refusal(f"there is nothing to resume at {path}; leave --resume out")
+    if is_complete(path, card):
+        raise Refusal(f"{path} is complete; there is nothing to resume")
     stored = read_card(path)
-    remove_unfinished(path)
-    refuse_difference(path, stored, card)
-    if stored.complete:
-        tidy(path, stored)
-        raise Refusal(
-            f"{path} is complete with {stored.committed} images; there is nothing to resume"
-        )
     shutil.rmtree(path / "totals", ignore_errors=True)
     remove_states(path, keep=stored.committed)
     images = read_sharding(path / "images" / "label").rows
@@ -59,8 +52,28 @@ def reopen(path: Path, card: StoreCard) -> Stored:
     return Stored(stored, images, columns, RunningSums.load(path, stored.committed))
 
 
+def is_complete(path: Path, card: StoreCard) -> bool:
+    """True if the store that `card` began has nothing left to do.
+
+    What a killed process left half written, or had no time to remove, is removed.
+
+    Raises
+    ------
+    Refusal
+        No store is there, or it was made by another configuration.
+    """
+    if not path.exists():
+        raise Refusal(f"there is nothing to resume at {path}; leave --resume out")
+    stored = read_card(path)
+    refuse_difference(path, stored, card)
+    remove_unfinished(path)
+    if stored.complete:
+        tidy(path, stored)
+    return stored.complete
+
+
 def tidy(path: Path, card: StoreCard) -> None:
-    """Remove what a complete store does not need; a kill may have come before."""
+    """Remove what a complete store does not need."""
     remove_states(path, keep=None)
     for layer in card.refused:
         shutil.rmtree(layer_folder(path, layer), ignore_errors=True)

@@ -1,7 +1,7 @@
 import pytest
 
 from routelab.records import Refusal, SoftRecipe
-from routelab.store import StoreWriter, fingerprint, open_store
+from routelab.store import StoreWriter, fingerprint, is_complete, open_store
 from routelab.store.resuming import first_difference
 from tests.store import miniature
 
@@ -31,9 +31,19 @@ def test_a_complete_store_is_not_resumed(tmp_path):
     path = miniature.complete(tmp_path / "s.zarr")
     before = fingerprint(path)
     (path / "state-10.npz").write_bytes(b"left by a kill")
-    with pytest.raises(Refusal, match="complete with 10 images"):
+    with pytest.raises(Refusal, match="is complete; there is nothing to resume"):
         StoreWriter.resume(path, miniature.card())
     assert fingerprint(path) == before
+
+
+def test_a_store_knows_whether_it_is_complete(tmp_path, begun):
+    assert not is_complete(begun, miniature.card())
+    miniature.resume(begun)
+    (begun / "images" / "label" / "c.0.tmp").write_bytes(b"left by a kill")
+    assert is_complete(begun, miniature.card())
+    assert not list(begun.rglob("*.tmp"))
+    with pytest.raises(Refusal, match=r"capture\.seed = 0, this capture has 1"):
+        is_complete(begun, miniature.card(seed=1))
 
 
 @pytest.mark.parametrize(
