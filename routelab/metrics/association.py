@@ -1,0 +1,209 @@
+"""How much do two labellings of the same images share? Class and expert, two layers, two seeds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import xlogy
+from sklearn.metrics import (
+    adjusted_rand_score,
+    fowlkes_mallows_score,
+    homogeneity_completeness_v_measure,
+    normalized_mutual_info_score,
+)
+from sklearn.metrics.cluster import expected_mutual_information
+
+from routelab.metrics.arrays import FloatArray, classes_of, masses, ratio, same_length
+from routelab.metrics.entropy import shannon_entropy
+
+
+def contingency_table(
+    labels: ArrayLike,
+    assignment: ArrayLike,
+    *,
+    classes: int | None = None,
+    experts: int | None = None,
+) -> FloatArray:
+    """Counts of images `(C, E)` by class and expert.
+
+    >>> contingency_table([0, 0, 1, 1], [0, 0, 1, 0])
+    array([[2., 0.],
+           [1., 1.]])
+    """
+    rows, columns = classes_of(labels), classes_of(assignment, name="assignment")
+    same_length(rows, columns, names=("labels", "assignment"))
+    height = max(classes or 0, int(rows.max(initial=-1)) + 1)
+    width = max(experts or 0, int(columns.max(initial=-1)) + 1)
+    flat = np.bincount(rows * width + columns, minlength=height * width)
+    return flat.reshape(height, width).astype(np.float64)
+
+
+def table_information(table: ArrayLike) -> float:
+    """Mutual information of rows and columns of a table of mass `(C, E)`, in nats (CC4).
+
+    Works on counts and on soft mass; 0 for independence, at most min(ln C, ln E).
+    """
+    joint = masses(table, name="table", ndim=2)
+    if joint.sum() == 0:
+        return float("nan")
+    joint = joint / joint.sum()
+    rows, columns = joint.sum(axis=1), joint.sum(axis=0)
+    terms = xlogy(joint, joint).sum() - xlogy(rows, rows).sum() - xlogy(columns, columns).sum()
+    return max(float(terms), 0.0)
+
+
+def expected_information(table: ArrayLike) -> float:
+    """Mean information of shuffled labels with the table's margins, in nats; exact, for counts.
+
+    Raises
+    ------
+    ValueError
+        For a table that holds fractions: its null is a permutation, not this formula.
+    """
+    counts = _counts(table)
+    rows, columns = counts.sum(axis=1), counts.sum(axis=0)
+    contingency = counts[rows > 0][:, columns > 0]
+    if contingency.size == 0:
+        return float("nan")
+    return float(expected_mutual_information(contingency, int(counts.sum())))
+
+
+def mean_margin_entropy(table: ArrayLike) -> float:
+    """(H(rows) + H(columns)) / 2 in nats: what NMI and AMI divide by."""
+    joint = masses(table, name="table", ndim=2)
+    if joint.sum() == 0:
+        return float("nan")
+    joint = joint / joint.sum()
+    return float(shannon_entropy(joint.sum(axis=1)) + shannon_entropy(joint.sum(axis=0))) / 2
+
+
+class LabelAgreement(NamedTuple):
+    """Mutual information (nats) of class and expert, and what is made of it.
+
+    `nmi` inflates with the number of groups; `ami` and `ari` are 0 by chance. `of_smaller` is the
+    information over the smaller entropy, 1 where one labelling settles the other. `reason` says why
+    the numbers are NaN; scikit-learn would give 0 or 1 there.
+    """
+
+    information: float
+    nmi: float
+    ami: float
+    ari: float
+    homogeneity: float
+    completeness: float
+    v_measure: float
+    fowlkes_mallows: float
+    class_given_expert: float
+    expert_given_class: float
+    of_smaller: float
+    reason: str
+
+
+def label_agreement(labels: ArrayLike, assignment: ArrayLike) -> LabelAgreement:
+    """The mutual-information family for one label and one expert an image (CC4).
+
+    Images only: tokens that carry their image's label would count the same evidence many times.
+
+    >>> round(label_agreement([0, 0, 1, 1], [0, 0, 1, 1]).ami, 6)
+    1.0
+    """
+    rows, columns = classes_of(labels), classes_of(assignment, name="assignment")
+    table = contingency_table(rows, columns)
+    reason = degenerate(rows, columns)
+    if reason:
+        return LabelAgreement(*(float("nan"),) * 11, reason)
+    information = table_information(table)
+    of_rows = float(shannon_entropy(table.sum(axis=1) / table.sum()))
+    of_columns = float(shannon_entropy(table.sum(axis=0) / table.sum()))
+    homogeneity, completeness, v_measure = homogeneity_completeness_v_measure(rows, columns)
+    return LabelAgreement(
+        information,
+        float(normalized_mutual_info_score(rows, columns)),
+        ami_score(rows, columns),
+        float(adjusted_rand_score(rows, columns)),
+        float(homogeneity),
+        float(completeness),
+        float(v_measure),
+        float(fowlkes_mallows_score(rows, columns)),
+        information / of_rows,
+        information / of_columns,
+        information / min(of_rows, of_columns),
+        "",
+    )
+
+
+def ami_score(labels: ArrayLike, assignment: ArrayLike) -> float:
+    """Adjusted mutual information of two labellings: 0 by chance, 1 equal; NaN if degenerate (CC4).
+
+    AMI = (I − E[I]) / (mean(H) − E[I]), the arithmetic mean of both entropies.
+    """
+    rows, columns = classes_of(labels), classes_of(assignment, name="assignment")
+    table = contingency_table(rows, columns)
+    if degenerate(rows, columns):
+        return float("nan")
+    expected = expected_information(table)
+    value = table_information(table) - expected
+    room = mean_margin_entropy(table) - expected
+    # Both are 0 up to rounding where every image has a group of its own: chance explains all.
+    return float(value / room) if abs(room) > 1e-15 else 0.0
+
+
+def degenerate(labels: ArrayLike, assignment: ArrayLike) -> str:
+    """Why two labellings cannot be compared; empty if they can."""
+    rows, columns = np.asarray(labels), np.asarray(assignment)
+    if not len(rows):
+        return "degenerate: no image"
+    if np.unique(rows).size < 2:
+        return "degenerate: one class"
+    if np.unique(columns).size < 2:
+        return "degenerate: one expert is used"
+    return ""
+
+
+def cramers_v(table: ArrayLike, *, corrected: bool = True) -> float:
+    """Cramér's V of a table of counts, 0 to 1, with Bergsma's correction for its bias (CC5).
+
+    V² = χ² / (n · min(r−1, q−1)) over non-empty rows and columns; corrected:
+    φ̃² = max(0, χ²/n − (r−1)(q−1)/(n−1)), r̃ = r − (r−1)²/(n−1) and likewise q̃. NaN with fewer than
+    two non-empty rows or columns.
+    """
+    counts = _counts(table)
+    counts = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
+    rows, columns, n = *counts.shape, counts.sum()
+    if min(rows, columns) < 2:
+        return float("nan")
+    expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / n
+    phi = ((counts - expected) ** 2 / expected).sum() / n
+    if not corrected:
+        return float(np.sqrt(phi / min(rows - 1, columns - 1)))
+    phi = max(0.0, phi - (rows - 1) * (columns - 1) / (n - 1))
+    height, width = rows - (rows - 1) ** 2 / (n - 1), columns - (columns - 1) ** 2 / (n - 1)
+    return float(np.sqrt(ratio(phi, min(height - 1, width - 1))))
+
+
+def matched_agreement(first: ArrayLike, second: ArrayLike) -> float:
+    """Share of images with the same expert once experts are matched one to one (P7).
+
+    Expert numbers of two seeds are arbitrary; the Hungarian method pairs those that share most.
+
+    >>> matched_agreement([0, 0, 1, 1], [1, 1, 0, 0])
+    1.0
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    table = contingency_table(first, second)
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    return float(ratio(table[rows, columns].sum(), table.sum()))
+
+
+def _counts(table: ArrayLike) -> np.ndarray:
+    """The table as whole numbers."""
+    values = masses(table, name="table", ndim=2)
+    counts = np.rint(values).astype(np.int64)
+    if not np.array_equal(counts, values):
+        raise ValueError(
+            "table holds fractions, and this null is for counts; use permutation_test for soft mass"
+        )
+    return counts

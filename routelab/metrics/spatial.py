@@ -1,0 +1,47 @@
+"""Do neighbouring patches take the same expert, more than shuffled patches would?"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from routelab.metrics.arrays import FloatArray, ratio
+
+
+class Coherence(NamedTuple):
+    """Agreement of neighbours a image, its mean under shuffled patches, and (a − c)/(1 − c)."""
+
+    agreement: FloatArray
+    chance: FloatArray
+    adjusted: FloatArray
+
+
+def spatial_coherence(experts: ArrayLike) -> Coherence:
+    """Share of 4-neighbour patch pairs with one expert, `(n,)` of expert maps `(n, h, w)` (I3).
+
+    Chance is the exact mean over shuffles of the image's own patches, Σ n_e(n_e−1) / T(T−1): a sum
+    of squared shares would be too high. An image with one expert agrees always; adjusted NaN.
+
+    >>> spatial_coherence([[[0, 0], [1, 1]]]).agreement
+    array([0.5])
+    """
+    maps = np.asarray(experts, dtype=np.int64)
+    if maps.ndim != 3:
+        raise ValueError(
+            f"experts must have 3 axes (images, height, width), not shape {maps.shape}"
+        )
+    down, right = maps[:, 1:] == maps[:, :-1], maps[:, :, 1:] == maps[:, :, :-1]
+    pairs = down[0].size + right[0].size if len(maps) else 0
+    agreement = ratio(down.sum(axis=(1, 2)) + right.sum(axis=(1, 2)), pairs)
+    chance = shuffled_agreement(maps.reshape(len(maps), -1))
+    return Coherence(agreement, chance, ratio(agreement - chance, 1 - chance))
+
+
+def shuffled_agreement(experts: ArrayLike) -> FloatArray:
+    """Probability that two different tokens of an image share an expert, `(n,)` of `(n, T)`."""
+    rows = np.asarray(experts, dtype=np.int64)
+    tokens = rows.shape[1]
+    same = [float((np.bincount(row) * (np.bincount(row) - 1)).sum()) for row in rows]
+    return ratio(same, tokens * (tokens - 1))

@@ -1,0 +1,148 @@
+"""Which classes does an expert see? Purity, divergence from the class mix, lift, selectivity.
+
+All take the class × expert table `(C, E)`: counts of images, or sums of their profiles.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from routelab.metrics.arrays import FloatArray, masses, ratio
+from routelab.metrics.entropy import jensen_shannon_divergence, shannon_entropy
+
+
+def expert_class_share(table: ArrayLike) -> FloatArray:
+    """Class mix of each expert, `(C, E)` with columns that sum to 1; a dead expert is NaN (S1)."""
+    counts = masses(table, name="table", ndim=2)
+    return ratio(counts, counts.sum(axis=0))
+
+
+def expert_purity(table: ArrayLike) -> FloatArray:
+    """Share of each expert's largest class, `(E,)` from 1/C to 1; NaN if dead (S1).
+
+    >>> expert_purity([[2, 0], [1, 1]]).round(7)
+    array([0.6666667, 1.       ])
+    """
+    return expert_class_share(table).max(axis=0)
+
+
+def overall_purity(table: ArrayLike) -> float:
+    """Σ_e max_c N / n: share of images that are of their expert's largest class (S1)."""
+    counts = masses(table, name="table", ndim=2)
+    return float(ratio(counts.max(axis=0).sum(), counts.sum()))
+
+
+def expert_class_entropy(table: ArrayLike, *, normalized: bool = True) -> FloatArray:
+    """Entropy of each expert's class mix, `(E,)`: over ln C, or in nats; NaN if dead (S1)."""
+    share = expert_class_share(table)
+    defined = np.isfinite(share).all(axis=0)
+    entropy = np.full(share.shape[1], np.nan)
+    entropy[defined] = shannon_entropy(share[:, defined], axis=0)
+    if not normalized:
+        return entropy
+    return ratio(entropy, np.log(share.shape[0]))
+
+
+def expert_divergence(table: ArrayLike) -> FloatArray:
+    """Jensen–Shannon divergence (bits, 0 to 1) of each expert's class mix from all images' (S2).
+
+    Its chance level is not 0: `multinomial_divergence`, or better a permutation of image labels.
+    """
+    counts = masses(table, name="table", ndim=2)
+    share, alive = expert_class_share(counts), counts.sum(axis=0) > 0
+    divergence = np.full(counts.shape[1], np.nan)
+    if alive.any():
+        mix = counts.sum(axis=1, keepdims=True) / counts.sum()
+        divergence[alive] = jensen_shannon_divergence(
+            share[:, alive], np.broadcast_to(mix, share[:, alive].shape), axis=0
+        )
+    return divergence
+
+
+def expert_information(table: ArrayLike) -> FloatArray:
+    """Kullback–Leibler divergence (bits) of each expert's class mix from all images', `(E,)` (S2).
+
+    Weighted by load they add up to the mutual information of class and expert.
+    """
+    counts = masses(table, name="table", ndim=2)
+    share = expert_class_share(counts)
+    mix = counts.sum(axis=1, keepdims=True) / max(counts.sum(), 1e-300)
+    quotient = np.where(share > 0, ratio(share, np.where(mix > 0, mix, 1.0)), 1.0)
+    return np.where(np.isnan(share), np.nan, share * np.log2(quotient)).sum(axis=0)
+
+
+def multinomial_divergence(
+    mix: ArrayLike, count: int, *, draws: int = 1000, seed: int = 0
+) -> float:
+    """Mean divergence (bits) of so many independent images from a class mix `(C,)`: chance of S2."""
+    share = masses(mix, name="mix", ndim=1)
+    if count < 1:
+        return float("nan")
+    drawn = np.random.default_rng(seed).multinomial(count, share / share.sum(), size=draws) / count
+    return float(jensen_shannon_divergence(drawn, share / share.sum()).mean())
+
+
+def lift(table: ArrayLike) -> FloatArray:
+    """N · n / (n_c N_e), `(C, E)`: how many times more often than by chance; 1 by chance (S3).
+
+    NaN for an empty class or a dead expert.
+
+    >>> lift([[2, 0], [1, 1]]).round(7)
+    array([[1.3333333, 0.       ],
+           [0.6666667, 2.       ]])
+    """
+    counts = masses(table, name="table", ndim=2)
+    return ratio(counts * counts.sum(), np.outer(counts.sum(axis=1), counts.sum(axis=0)))
+
+
+def pointwise_information(table: ArrayLike) -> FloatArray:
+    """log2 of the lift, `(C, E)` in bits: 0 by chance; NaN, never −∞, where a cell is empty (S3)."""
+    times = lift(table)
+    return np.log2(np.where(times > 0, times, np.nan))
+
+
+def log_lift(table: ArrayLike, *, alpha: float = 0.5) -> FloatArray:
+    """Smoothed log2 lift `(C, E)`, finite everywhere (S3).
+
+    log2 [(N+α)/(n_c+αE)] / [(N_e+α)/(n+αE)].
+    """
+    counts = masses(table, name="table", ndim=2)
+    experts = counts.shape[1]
+    of_class = (counts + alpha) / (counts.sum(axis=1, keepdims=True) + alpha * experts)
+    of_all = (counts.sum(axis=0) + alpha) / (counts.sum() + alpha * experts)
+    return np.asarray(np.log2(of_class / of_all))
+
+
+def selectivity(means: ArrayLike, preferred: ArrayLike | None = None) -> FloatArray:
+    """(μ_p − mean of others) / (μ_p + mean of others) of class means `(C, E)`, `(E,)` (S4).
+
+    `preferred (E,)` is the class of each expert, chosen on other images: without it the largest of
+    these very means is taken, and the index is too large by the winner's curse.
+    """
+    values = masses(means, name="means", ndim=2)
+    if len(values) < 2:
+        return np.full(values.shape[1], np.nan)
+    chosen = values.argmax(axis=0) if preferred is None else np.asarray(preferred, dtype=np.int64)
+    own = values[chosen, np.arange(values.shape[1])]
+    others = (values.sum(axis=0) - own) / (len(values) - 1)
+    return ratio(own - others, own + others)
+
+
+class Relevance(NamedTuple):
+    """Score of each expert `(E,)`, and the smallest set that reaches the wanted share."""
+
+    score: FloatArray
+    kept: NDArray[np.bool_]
+
+
+def expert_relevance(score: ArrayLike, *, share: float) -> Relevance:
+    """Smallest set of experts that holds `share` of a class's score, ties at the cut included (S5)."""
+    values = masses(score, name="score", ndim=1)
+    portions = ratio(values, values.sum())
+    ordered = np.sort(portions)[::-1]
+    reached = np.flatnonzero(np.cumsum(ordered) >= share - 1e-9)
+    cut = ordered[reached[0]] if len(reached) else 0.0
+    return Relevance(portions, np.asarray(portions >= cut))
