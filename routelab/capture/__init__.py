@@ -5,7 +5,7 @@ from routelab.capture.outcome import CaptureReport
 from routelab.capture.plan import Plan, PlannedArray, parse_bytes, readable
 from routelab.capture.reporter import Reporter
 from routelab.capture.run import capture
-from routelab.capture.verify import verify_store
+from routelab.capture.verify import replay_store
 
 __all__ = [
     "CaptureOptions",
@@ -16,5 +16,5 @@ __all__ = [
     "capture",
     "parse_bytes",
     "readable",
-    "verify_store",
+    "replay_store",
 ]

@@ -6,8 +6,8 @@ This runs in the writer thread: it needs labels and NumPy, not the device.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from routelab.capture.pipeline import Layout, Slot
 from routelab.capture.recording import FULL, IMAGES, SUMS, TABLES
-from routelab.records import Level, Refusal, RouterSpec
+from routelab.records import Refusal, RouterSpec
 from routelab.store import Batch, Column, StoreWriter
 
 Arrays = dict[str, NDArray[Any]]
@@ -59,22 +59,18 @@ class Assembler:
     ----------
     writer
         Where the batches go.
-    level
-        At `totals` the per-image rows are dropped.
     ids
         Image ids, to name the image that a layer failed on.
     classes
         Classes of the totals.
-    noted
-        Told in one sentence of each layer that is refused.
+    refused
+        Keys of layers that are left out already; the forward pass reads it.
     """
 
     writer: StoreWriter
-    level: Level
     ids: Sequence[str]
     classes: int
-    noted: Callable[[str], None]
-    refused: set[str] = field(default_factory=set)
+    refused: set[str]
 
     def write(self, slot: Slot) -> None:
         """Append one batch."""
@@ -94,7 +90,7 @@ class Assembler:
         self.writer.append(
             Batch(
                 images=dict(sections[IMAGES][""]),
-                tables={} if self.level == "totals" else tables,
+                tables={} if self.writer.card.capture.level == "totals" else tables,
                 full=dict(sections[FULL]),
                 sums=sums,
                 batch_rows={key: {"batch_load": s["load"]} for key, s in sums.items()},
@@ -112,7 +108,6 @@ class Assembler:
                 f"no layer is left to capture: layer {key} was the last, and {reason}; "
                 "check the checkpoint, or capture in --dtype float32"
             )
-        self.noted(f"layer {key} is left out of the store: {reason}")
 
 
 def class_sums(table: Mapping[str, NDArray[Any]], labels: NDArray[Any], classes: int) -> Arrays:

@@ -20,7 +20,7 @@ from routelab.capture.recording import FEATURE, full_routing
 from routelab.capture.restore import apply_recipe, restore_routing
 from routelab.capture.taps import Sight, Taps
 from routelab.models import Routing, SoftWeights
-from routelab.records import Check, RouterSpec
+from routelab.records import Check, RouterSpec, StoreCard
 
 StoredArrays = Callable[[RouterSpec, int, int], Mapping[str, Tensor]]
 """(layer, first image, images) → the full arrays of as many of these images as the store holds."""
@@ -146,6 +146,27 @@ class Witness:
         error = math.inf if math.isnan(error) else error
         if name not in self._worst or error > self._worst[name][0]:
             self._worst[name] = (error, layer)
+
+
+def completeness(card: StoreCard, asked: Sequence[str], images: int) -> tuple[Check, ...]:
+    """Every layer that was asked for is stored or was refused, and every image is stored once."""
+    stored = [spec.key for spec in card.layers]
+    left_out = "".join(f"; {key} left out: {why}" for key, why in sorted(card.refused.items()))
+    return (
+        Check(
+            name="every layer was seen in every batch",
+            passed=sorted([*stored, *card.refused]) == sorted(asked),
+            value=float(len(stored)),
+            limit=float(len(asked)),
+            detail=f"layers {', '.join(stored)}{left_out}",
+        ),
+        Check(
+            name="every image is stored once",
+            passed=card.committed == images,
+            value=float(card.committed),
+            limit=float(images),
+        ),
+    )
 
 
 def recipe_error(routing: SoftWeights, spec: RouterSpec) -> float:

@@ -22,7 +22,7 @@ class CaptureOptions(Record):
     checkpoint: Path
     data: str = Field(description="an image folder, or a data set's name")
     out: Path
-    split: str = Field(default="test", description="of data sets that have several")
+    split: str = Field(default="", description="of data sets that have several")
     layers: str = Field(default="all", description='block numbers: "6-11", "6,8" or "all"')
     level: Level = Field(default="full", description="full also keeps what profiles keeps")
     full: int | Literal["all"] = Field(

@@ -19,7 +19,7 @@ SHARD_TOTAL = 256 << 20
 SHARD_IMAGES = 1024
 TABLE_ROWS = 1024
 
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 @dataclass(frozen=True)
@@ -173,10 +173,10 @@ def choose_shard(layout: Layout, batch_size: int) -> int:
 
 def parse_bytes(text: str) -> int:
     """Bytes in "20GB", "1.5 TB" or "1000000" (decimal units)."""
-    match = re.fullmatch(r"\s*([0-9.]+)\s*([KMGT]?B?)\s*", text.upper())
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([KMGT]?)B?\s*", text.upper())
     try:
         return int(float(match[1]) * _UNITS[match[2]]) if match else _bad_bytes(text)
-    except (KeyError, ValueError):
+    except ValueError:
         return _bad_bytes(text)
 
 
@@ -202,7 +202,7 @@ def _with_fewer_full(plan: Plan, budget: int) -> Lighter:
     full = plan.card.full
     if not full:
         return {}, ""
-    each = sum(a.bytes for a in plan.arrays if a.section == FULL) // full
+    each = sum(a.bytes for a in plan.arrays if _limited(a.section, a.name)) // full
     room = budget - (plan.bytes - full * each)
     fitting = max(room // each, 0) // plan.card.batch_size * plan.card.batch_size
     if fitting:
@@ -224,10 +224,9 @@ def _only_totals(plan: Plan, budget: int) -> Lighter:
 
 def _planned(address: Address, column: Field, card: CaptureCard, images: int) -> PlannedArray:
     """Shape, bytes and files of one array."""
-    limited = address.section == FULL or address.name == "thumbnail"
-    rows = None if address.section == SUMS else min(card.full, images) if limited else images
-    shape = column.shape if rows is None else (rows, *column.shape)
-    wide = torch.float64 if rows is None else column.dtype  # sums are added up in float64
+    rows = min(card.full, images) if _limited(address.section, address.name) else images
+    shape = (rows, *column.shape) if column.rows else column.shape
+    wide = column.dtype if column.rows else torch.float64  # sums are added up in float64
     shard = card.shard if address.section == FULL else TABLE_ROWS
     return PlannedArray(
         layer=address.layer,
@@ -236,8 +235,13 @@ def _planned(address: Address, column: Field, card: CaptureCard, images: int) ->
         shape=shape,
         dtype=str(wide).removeprefix("torch."),
         bytes=math.prod(shape) * wide.itemsize,
-        files=1 + (1 if rows is None else math.ceil(rows / shard)),
+        files=1 + (math.ceil(rows / shard) if column.rows else 1),
     )
+
+
+def _limited(section: str, name: str) -> bool:
+    """True for an array that only the images with full routing have."""
+    return section == FULL or (section, name) == (IMAGES, "thumbnail")
 
 
 def _by_class(spec: RouterSpec, classes: int, batches: int) -> list[PlannedArray]:

@@ -74,12 +74,6 @@ class _FirstLook:
 
     def observe(self, sight: Sight) -> None:
         spec, routing = sight.spec, sight.routing
-        tokens = routing.logits.shape[1]
-        if tokens != spec.tokens:
-            raise Refusal(
-                f"layer {spec.layer} routed {tokens} tokens where {spec.tokens} were expected; "
-                "its token count changes with the input, so capture images of one size"
-            )
         if not all(
             torch.isfinite(values).all() for values in routing if values.is_floating_point()
         ):

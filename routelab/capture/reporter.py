@@ -14,11 +14,5 @@ class Reporter:
     def planned(self, plan: Plan) -> None:
         """Take note of what will be stored, before anything is."""
 
-    def advanced(self, images: int, total: int) -> None:
-        """Take note that `images` of `total` have passed the model."""
-
-    def committed(self, images: int, total: int) -> None:
-        """Take note that the first `images` are safely stored."""
-
-    def noted(self, sentence: str) -> None:
-        """Take note of something that a user should know, in one sentence."""
+    def advanced(self, images: int, total: int, committed: int) -> None:
+        """Take note that `images` of `total` have passed the model, and `committed` are safe."""

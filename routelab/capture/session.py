@@ -6,7 +6,6 @@ import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -65,9 +64,8 @@ def open_session(options: CaptureOptions) -> Session:
         card.transform,
         split=options.split,
         on_corrupt="skip" if options.skip_corrupt else "refuse",
+        limit=options.limit,
     )
-    if options.limit is not None and options.limit < len(data):
-        data = data.subset(np.arange(options.limit))
     check_classes(card, data)
     forward = Forward(model.to(machine.device), layers, machine, card.transform)
     capture = capture_card(options, len(data), str(machine.device))

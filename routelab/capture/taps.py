@@ -103,6 +103,7 @@ class Taps:
             routing = self._routing.pop(spec.layer, None)
             if routing is None:
                 return  # `check` reports it
+            _check_tokens(spec, routing)
             with torch.autocast(outputs.device.type, enabled=False):
                 sight = Sight(
                     spec,
@@ -114,6 +115,15 @@ class Taps:
                 self._observe(sight)
 
         return hook
+
+
+def _check_tokens(spec: RouterSpec, routing: Routing) -> None:
+    tokens = routing.logits.shape[1]
+    if tokens != spec.tokens:
+        raise Refusal(
+            f"layer {spec.layer} routed {tokens} tokens where {spec.tokens} were expected; its "
+            "shape changes with the input, so leave it out with --layers"
+        )
 
 
 def uncompiled(model: nn.Module) -> nn.Module:

@@ -17,16 +17,16 @@ from routelab.capture.recording import full_names
 from routelab.capture.taps import uncompiled
 from routelab.data import Images, open_data
 from routelab.models import load_checkpoint, moe_layers
-from routelab.records import Certificate, DataCard, ModelCard, Refusal, RouterSpec
+from routelab.records import Check, DataCard, ModelCard, Refusal, RouterSpec
 from routelab.store import CaptureStore, open_store
 
 VERIFIED_BATCHES = 4
 """Batches that `--verify` replays, spread evenly over the images."""
 
 
-def verify_store(
+def replay_store(
     path: Path, checkpoint: Path, *, data: str | None = None, device: str = "cpu"
-) -> Certificate:
+) -> tuple[Check, ...]:
     """Replay a store's routing through the model that it was captured from.
 
     Parameters
@@ -42,7 +42,7 @@ def verify_store(
 
     Returns
     -------
-    Certificate
+    tuple of Check
         Sums, rounding and replay errors over evenly spread batches.
 
     Raises
@@ -61,8 +61,8 @@ def verify_store(
         card.transform,
         split=store.card.data.split,
         on_corrupt="skip",
+        limit=store.committed,
     )
-    images = images.subset(np.arange(min(store.committed, len(images))))
     _same_images(store.card.data, images.card, path)
     machine = find_machine(device, capture.dtype)
     model = uncompiled(model).eval().to(machine.device)
@@ -74,7 +74,7 @@ def verify_store(
         stored=stored_arrays(store, machine.device),
     )
     look_again(witness, images, capture.batch_size, VERIFIED_BATCHES)
-    return Certificate(checks=witness.checks())
+    return witness.checks()
 
 
 def look_again(witness: Witness, data: Images, batch_size: int, batches: int) -> None:
