@@ -147,11 +147,7 @@ def _router_spec(
     prefix = layer.prefix if len(shape) == 3 else 0
     image_level = isinstance(router, ImageRouter)
     k = layer.spec.experts if config.kind == "expert_choice" else getattr(config, "k", None)
-    capacity = (
-        router.capacity(tokens * getattr(config, "images_per_group", 1))
-        if hasattr(router, "capacity")
-        else None
-    )
+    images = getattr(config, "images_per_group", 1)
     return RouterSpec(
         layer=name,
         depth=depth,
@@ -163,7 +159,7 @@ def _router_spec(
         groups=_ranges(layer),
         shared=layer.shared is not None,
         k=k,
-        capacity=capacity,
+        capacity=router.capacity(tokens * images),
         recipe=router.recipe(),
     )
 

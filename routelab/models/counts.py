@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -70,7 +70,7 @@ def _idle(layer: MoELayer) -> int:
         return 0
     sizes = sorted(
         size
-        for bank in layer.experts.banks.values()
+        for bank in layer.experts.in_order()
         for size in [sum(p.numel() for p in bank.parameters()) // bank.count] * bank.count
     )
     return sum(sizes[: len(sizes) - k])
@@ -101,32 +101,29 @@ def _flops(model: nn.Module, card: ModelCard, specs: Mapping[str, RouterSpec]) -
     finally:
         for handle in handles:
             handle.remove()
-    _attention_products(model, flops, shapes, card)
+    _attention_products(model, flops)
     for name, spec in specs.items():
         _moe_flops(spec, moe_layers(model)[name], shapes[name], flops)
     return flops
 
 
-def _counter(flops: dict[str, int], part: str):
+def _counter(flops: dict[str, int], part: str) -> Callable[[nn.Module, Any, torch.Tensor], None]:
     """A hook that adds a linear map's or convolution's products to a part."""
 
-    def hook(module: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> None:
-        weight = module.weight
+    def hook(module: nn.Module, inputs: Any, output: torch.Tensor) -> None:
+        weight = module.get_parameter("weight")
         places = output.numel() // weight.shape[0]
         flops[part] += 2 * places * weight.numel()
 
     return hook
 
 
-def _attention_products(
-    model: nn.Module, flops: dict[str, int], shapes: Mapping[str, int], card: ModelCard
-) -> None:
+def _attention_products(model: Any, flops: dict[str, int]) -> None:
     """The two products QKᵀ and AV, 4 N² d a block, of models with attention."""
-    blocks = [b for b in mlp_blocks(model).values() if hasattr(b, "attn")]
+    blocks: list[Any] = [b for b in mlp_blocks(model).values() if hasattr(b, "attn")]
     if not blocks:
         return
-    patches = model.patch_embed.num_patches
-    tokens = patches + int(getattr(model, "num_prefix_tokens", 0))
+    tokens = model.patch_embed.num_patches + getattr(model, "num_prefix_tokens", 0)
     for block in blocks:
         flops["attention"] += 4 * tokens * tokens * block.attn.proj.out_features
 

@@ -98,6 +98,10 @@ class Experts(nn.Module):
             {group.name: ExpertBank(width, group, dropout=dropout) for group in groups}
         )
 
+    def in_order(self) -> list[ExpertBank]:
+        """The banks, in the order of the expert axis."""
+        return [bank for bank in self.banks.values() if isinstance(bank, ExpertBank)]
+
     def forward(self, inputs: Tensor | ExpertRows) -> Tensor:
         """Slot outputs `(B, S, d)` of slots `(B, S, d)`, or row outputs `(R, d)` of sorted rows."""
         if isinstance(inputs, ExpertRows):
@@ -105,7 +109,7 @@ class Experts(nn.Module):
         return self._of_slots(inputs)
 
     def _of_slots(self, slots: Tensor) -> Tensor:
-        banks = list(self.banks.values())
+        banks = self.in_order()
         parts = slots.split([bank.count * bank.slots for bank in banks], dim=1)
         outputs = [bank.of_slots(part) for bank, part in zip(banks, parts, strict=True)]
         if self.training and self.expert_dropout > 0:
@@ -116,7 +120,7 @@ class Experts(nn.Module):
         return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
 
     def _of_rows(self, taken: ExpertRows) -> Tensor:
-        banks = list(self.banks.values())
+        banks = self.in_order()
         counts = taken.counts.split([bank.count for bank in banks])
         parts = (
             taken.rows.split([int(c.sum()) for c in counts]) if len(banks) > 1 else (taken.rows,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from timm.layers import DropPath
+from timm.layers.drop import DropPath
 from torch import Tensor, nn
 
 from routelab.models.experts import Experts, SharedExperts

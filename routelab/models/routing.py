@@ -85,7 +85,10 @@ class SparseChoice(NamedTuple):
         """Choice of every token: an image-level choice is repeated for each of its tokens."""
         if self.expert.shape[1] == tokens:
             return self.expert, self.gate, self.slot
-        return tuple(t.expand(-1, tokens, -1) for t in (self.expert, self.gate, self.slot))
+        expert, gate, slot = (
+            choice.expand(-1, tokens, -1) for choice in (self.expert, self.gate, self.slot)
+        )
+        return expert, gate, slot
 
 
 Routing = SoftWeights | SparseChoice

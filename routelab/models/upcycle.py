@@ -37,8 +37,8 @@ def copy_dense(dense: nn.Module, moe: nn.Module) -> None:
         weight.copy_(source[name])
     blocks = mlp_blocks(dense)
     for name, layer in layers.items():
-        mlp = blocks[name.rsplit(".", 1)[0]].mlp
-        banks = [*layer.experts.banks.values()]
+        mlp = blocks[name.rsplit(".", 1)[0]].get_submodule("mlp")
+        banks = layer.experts.in_order()
         if layer.shared is not None:
             banks.append(layer.shared.bank)
         for bank in banks:
@@ -47,7 +47,9 @@ def copy_dense(dense: nn.Module, moe: nn.Module) -> None:
 
 def _fill(bank: ExpertBank, mlp: nn.Module) -> None:
     """Every expert of a bank becomes the dense MLP, or evenly spaced neurons of it."""
-    fc1, fc2 = mlp.fc1, mlp.fc2
+    fc1, fc2 = mlp.get_submodule("fc1"), mlp.get_submodule("fc2")
+    if not isinstance(fc1, nn.Linear) or not isinstance(fc2, nn.Linear):
+        raise Refusal(f"{type(mlp).__name__} has no linear layers fc1 and fc2 to copy")
     neurons = evenly_spaced(fc1.out_features, bank.fc1_weight.shape[2]).to(fc1.weight.device)
     bank.fc1_weight.copy_(fc1.weight[neurons].T)
     bank.fc1_bias.copy_(fc1.bias[neurons])

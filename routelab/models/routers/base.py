@@ -23,6 +23,10 @@ class Router(nn.Module, ABC):
     def route(self, tokens: Tensor) -> Routing:
         """Route tokens `(B, N, d)` of float32 or float64."""
 
+    def capacity(self, tokens: int) -> int | None:
+        """Buffer places an expert for a group of so many tokens; None where nothing is dropped."""
+        return None
+
     def recipe(self) -> SoftRecipe | None:
         """How weights follow from logits; None for sparse routing."""
         return None
