@@ -4,5 +4,16 @@ from routelab.training.evaluation import Evaluation, evaluate
 from routelab.training.history import Epoch, History
 from routelab.training.loop import train, train_to
 from routelab.training.recipe import Recipe
+from routelab.training.starting import start_dense, start_moe
 
-__all__ = ["Epoch", "Evaluation", "History", "Recipe", "evaluate", "train", "train_to"]
+__all__ = [
+    "Epoch",
+    "Evaluation",
+    "History",
+    "Recipe",
+    "evaluate",
+    "start_dense",
+    "start_moe",
+    "train",
+    "train_to",
+]

@@ -1,0 +1,7 @@
+"""`python -m routelab` is `routelab`."""
+
+import sys
+
+from routelab.cli import main
+
+sys.exit(main())
