@@ -17,7 +17,7 @@ def run(
         "routelab-demo"
     ),
     quick: Annotated[
-        bool, typer.Option("--quick", help="A tenth of the training, to see that all works.")
+        bool, typer.Option("--quick", help="Hardly any training, to see that all works.")
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Begin anew; finished steps are kept otherwise.")

@@ -77,9 +77,10 @@ def _torchvision(name: str, split: str, options: dict[str, str]) -> Any:
 
 def _timm(name: str, split: str, options: dict[str, str]) -> Any:
     """A map-style data set of timm."""
-    from timm.data import create_dataset
+    from timm.data.dataset_factory import create_dataset
 
-    return create_dataset(name, split=split, download=False, **options)
+    chosen: dict[str, Any] = {**options, "split": split, "download": False}
+    return create_dataset(name, **chosen)
 
 
 def _labels(data: Any) -> NDArray[np.int64]:
@@ -98,7 +99,7 @@ def _classes(data: Any, labels: NDArray[np.int64]) -> Sequence[str]:
     names = getattr(data, "classes", None)
     if names is None:
         index = getattr(getattr(data, "reader", None), "class_to_idx", None) or {}
-        names = sorted(index, key=index.get)
+        names = sorted(index, key=lambda name: index[name])
     return [str(name) for name in names] or [str(i) for i in range(int(labels.max()) + 1)]
 
 

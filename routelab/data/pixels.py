@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
-from timm.data import create_transform
+from timm.data.transforms_factory import create_transform
 
 from routelab.records import Refusal, Transform
 

@@ -41,7 +41,7 @@ def run_demo(
     out
         Folder of everything that is made.
     quick
-        A tenth of the training, to see that all works.
+        The least training that shows every step; the numbers mean nothing.
     overwrite
         Begin anew in a folder of an earlier demo.
     seed
@@ -55,11 +55,14 @@ def run_demo(
         A folder that holds something else, or a demo with other options.
     """
     prepare_folder(out, {"quick": quick, "seed": seed}, overwrite=overwrite)
+    plan = Plan.chosen(quick=quick)
     shop = Workshop(
         out=out,
-        plan=Plan.chosen(quick=quick),
+        plan=plan,
         seed=seed,
-        training=in_memory(open_data("digits", TRANSFORM, split="train")),
+        training=in_memory(
+            open_data("digits", TRANSFORM, split="train", limit=plan.training_images)
+        ),
         testing=in_memory(open_data("digits", TRANSFORM, split="test")),
         told=told,
     )

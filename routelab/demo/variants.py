@@ -14,6 +14,7 @@ from routelab.records import (
     TopKRouting,
     Transform,
 )
+from routelab.training import Auxiliary
 
 TRANSFORM = Transform(size=32, channels=1, mean=(0.5,), std=(0.5,), interpolation="bilinear")
 ARCHITECTURE = "vit_tiny_patch16_224"
@@ -34,7 +35,7 @@ class Variant:
     name: str
     says: str
     spec: MoESpec
-    auxiliary: dict[str, float] = field(default_factory=dict)
+    auxiliary: dict[Auxiliary, float] = field(default_factory=dict)
 
 
 VARIANTS = (

@@ -30,8 +30,9 @@ class Loss(NamedTuple):
 def loss_of(logits: Tensor, labels: Tensor, seen: Seen, recipe: Recipe) -> Loss:
     """Loss of one batch: class logits `(B, C)`, labels `(B,)`, and the choices its routers made."""
     parts = {"cross_entropy": cross_entropy(logits, labels, label_smoothing=recipe.label_smoothing)}
-    parts |= auxiliary_losses(seen, recipe.auxiliary)
-    weights: dict[str, float] = {"cross_entropy": 1.0, **recipe.auxiliary}
+    weights: dict[str, float] = {str(name): w for name, w in recipe.auxiliary.items()}
+    parts |= auxiliary_losses(seen, weights)
+    weights["cross_entropy"] = 1.0
     total = torch.stack([weights[name] * part for name, part in parts.items()]).sum()
     return Loss(total, parts)
 

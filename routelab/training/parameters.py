@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import torch
-from timm.optim import param_groups_weight_decay
-from timm.scheduler import CosineLRScheduler
+from timm.optim import param_groups_weight_decay  # type: ignore[attr-defined]
+from timm.scheduler.cosine_lr import CosineLRScheduler
 from torch import nn
 
 from routelab.models import mlp_blocks, moe_layers
@@ -45,7 +45,7 @@ def _trained_parts(model: nn.Module, trains: Trains) -> list[nn.Module]:
 
 def optimizer_of(model: nn.Module, recipe: Recipe) -> torch.optim.AdamW:
     """AdamW; norms, biases, temperatures, and what the model names itself do not decay."""
-    own = getattr(model, "no_weight_decay", set)()
+    own: set[str] = getattr(model, "no_weight_decay", set)()
     stacked_biases = {name for name, _ in model.named_parameters() if name.endswith("bias")}
     groups = param_groups_weight_decay(
         model, recipe.weight_decay, no_weight_decay_list=sorted(set(own) | stacked_biases)

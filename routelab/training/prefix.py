@@ -62,7 +62,7 @@ def compute_tokens(
 ) -> Tokens:
     """Run every image up to the first MoE block; n · N · d numbers of `dtype` in host memory."""
     model.eval()
-    block = model.blocks[first_moe_block(model)]  # type: ignore[index]
+    block: nn.Module = model.blocks[first_moe_block(model)]  # type: ignore[index,assignment]
     kept: Tensor | None = None
     handle = block.register_forward_pre_hook(_stop)
     try:

@@ -56,7 +56,7 @@ def test_verify_checks_a_store_and_its_model(run, checkpoints, store):
 
 def test_verify_fails_on_a_damaged_store(run, store, tmp_path):
     copy = shutil.copytree(store, tmp_path / "damaged.zarr")
-    shard = max(copy.glob("layers/01/probs/c/**/*"), key=lambda p: p.stat().st_size * p.is_file())
+    shard = copy / "layers/01/probs/c.0.0.0"
     content = bytearray(shard.read_bytes())
     content[10] ^= 0xFF
     shard.write_bytes(content)
@@ -92,7 +92,7 @@ def test_report_writes_one_file_beside_the_store(run, store, tmp_path):
     code, stdout, _ = run("report", copy)
     assert code == 0
     assert "r.html" in stdout
-    assert (tmp_path / "r.html").read_text().startswith("<!DOCTYPE html>")
+    assert (tmp_path / "r.html").read_text().lower().startswith("<!doctype html>")
     code, stdout, _ = run("report", copy, "--out", tmp_path / "deep" / "s.html", "--json")
     assert json.loads(stdout)["bytes"] == (tmp_path / "deep" / "s.html").stat().st_size
 
