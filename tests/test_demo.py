@@ -44,7 +44,7 @@ def test_findings_come_with_n_chance_and_interval(demo):
 
 
 def test_a_second_run_repeats_nothing_and_finds_the_same(demo, capsys):
-    out, told, found = demo
+    out, _, found = demo
     before = (out / "soft.safetensors").stat().st_mtime_ns
     assert main(["demo", "--out", str(out), "--quick", "--json"]) == 0
     printed = capsys.readouterr()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -121,7 +122,7 @@ def plan_text(plan: Plan) -> tuple[Any, ...]:
     from routelab.capture import readable
     from routelab.cli.tables import facts_table, layers_table
 
-    time = "" if plan.seconds != plan.seconds else f"about {plan.seconds:.0f} s"
+    time = f"about {max(plan.seconds, 1):.0f} s" if math.isfinite(plan.seconds) else ""
     facts = {
         "images": f"{plan.images}, {plan.card.full} of them in full",
         "level": f"{plan.card.level}, features {plan.card.features}",

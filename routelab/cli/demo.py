@@ -40,7 +40,13 @@ def run(
     )
     from routelab.demo import run_demo
 
-    findings = run_demo(
-        out, quick=quick, overwrite=overwrite, seed=seed, told=lambda line: console.print(line)
-    )
+    with console.status("reading the digits") as status:
+        findings = run_demo(
+            out,
+            quick=quick,
+            overwrite=overwrite,
+            seed=seed,
+            told=lambda line: console.print(line, markup=False),
+            doing=status.update,
+        )
     return Answer(findings.to_dict(), findings.text())

@@ -62,11 +62,14 @@ class Findings:
 
     def text(self) -> tuple[RenderableType, ...]:
         """A table, how to read it, and what to do next."""
+        from rich.markup import escape
+
+        return ("", self._table(), "", *map(escape, self._lines()))
+
+    def _lines(self) -> tuple[str, ...]:
+        """How to read the table, and which commands go on from here."""
         name = self.found[0].name
         return (
-            "",
-            self._table(),
-            "",
             f"{self.n} test images, 10 classes: guessing is right for 10 %; the dense ViT is right "
             f"for {self.dense_accuracy:.1%}.",
             "Class contrast: how much more alike two images of one class are routed than two of "

@@ -33,6 +33,7 @@ def run_demo(
     overwrite: bool = False,
     seed: int = 0,
     told: Told = print,
+    doing: Told = lambda says: None,
 ) -> Findings:
     """Train, copy, fine-tune, capture, analyse and report; finished steps are kept.
 
@@ -48,6 +49,8 @@ def run_demo(
         Of training and analysis.
     told
         Given one line after each step.
+    doing
+        Given what is being done, often, for a line that is drawn over.
 
     Raises
     ------
@@ -65,6 +68,7 @@ def run_demo(
         ),
         testing=in_memory(open_data("digits", TRANSFORM, split="test")),
         told=told,
+        doing=doing,
     )
     dense, card = dense_model(shop)
     found = []

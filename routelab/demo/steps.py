@@ -47,6 +47,7 @@ class Workshop:
     training: InMemory
     testing: InMemory
     told: Told
+    doing: Told
 
     def path(self, name: str) -> Path:
         """A file of the demo."""
@@ -54,6 +55,7 @@ class Workshop:
 
     def step(self, says: str, make: Callable[[], str]) -> None:
         """Do one step, and tell what came of it and how long it took."""
+        self.doing(says)
         began = time.perf_counter()
         outcome = make()
         self.told(f"{says:<34} {outcome}  ({time.perf_counter() - began:.1f} s)")
@@ -73,7 +75,8 @@ def dense_model(shop: Workshop) -> tuple[nn.Module, ModelCard]:
         model, card = start_dense(
             ARCHITECTURE, shop.training.classes, TRANSFORM, arguments=ARGUMENTS, seed=shop.seed
         )
-        shop.step("train a dense ViT", lambda: _train(shop, path, model, card, recipe))
+        says = "train a dense ViT"
+        shop.step(says, lambda: _train(shop, says, path, model, card, recipe))
     return load_checkpoint(path)
 
 
@@ -93,7 +96,7 @@ def moe_checkpoint(
         )
         model, card = start_moe(dense, dense_card, variant.spec, seed=shop.seed)
         says = f"{variant.name}: copy and fine-tune"
-        shop.step(says, lambda: _train(shop, path, model, card, recipe))
+        shop.step(says, lambda: _train(shop, says, path, model, card, recipe))
     return path
 
 
@@ -147,10 +150,19 @@ def written_report(shop: Workshop, variant: Variant, store: CaptureStore) -> Pat
     return path
 
 
-def _train(shop: Workshop, path: Path, model: nn.Module, card: ModelCard, recipe: Recipe) -> str:
+def _train(
+    shop: Workshop, says: str, path: Path, model: nn.Module, card: ModelCard, recipe: Recipe
+) -> str:
     """Train and save; the test accuracy in words."""
     from routelab.training import evaluate
 
-    card, _ = train_to(path, model, card, shop.training, recipe)
+    card, _ = train_to(
+        path,
+        model,
+        card,
+        shop.training,
+        recipe,
+        progress=lambda done, total: shop.doing(f"{says} {done / total:.0%}"),
+    )
     right = evaluate(model, shop.testing)
     return f"{right.accuracy:.1%} of {right.n} test images right"
