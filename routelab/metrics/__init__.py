@@ -2,7 +2,7 @@
 
 The law of names
 ----------------
-`*_share`        shares of a whole; they sum to 1
+`*_share`        share of a whole, 0 to 1; several sum to 1
 `*_profile`      shares over experts of an image or a class; rows sum to 1
 `*_score`        one number, larger is more, 0 by chance
 `*_entropy`      nats, 0 for certainty; `*_information` nats, 0 for independence
@@ -10,22 +10,25 @@ The law of names
 `*_matrix`       experts × experts (or tokens × tokens)
 `effective_*`    a count, from 1 up
 `*_interval`     the ends (low, high) of a confidence interval
-Data come first, options after `*`; n images, T tokens, S slots, E experts, C classes. Functions that
-give several numbers return a NamedTuple. What is undefined (a dead expert, an empty class, one class)
-is NaN; input that is not finite is a ValueError that names it.
+Data come first, options after `*`; n images, T tokens, S slots, E experts, C classes. Functions
+that give several numbers return a NamedTuple. What is undefined (a dead expert, an empty class,
+one class) is NaN, with a `reason` where there is room for one; input that is not finite is a
+ValueError that names it.
 
 The catalogue
 -------------
-masses         expert_mass, choice_mass, image_profile, class_profile, class_sums, top_expert,
-               row_shares
+masses         expert_mass, choice_mass, hard_profile, image_profile, class_profile, class_counts,
+               class_sums, image_weights, top_expert, row_shares
 load           load_share, cv_squared, max_violation, min_violation, load_entropy, load_divergence,
                effective_experts, gini, dead_experts, cold_experts, unseen_probability,
-               gate_entropies, hardness, balance_value, router_z_value, capacity_success
-consistency    max_share, agreement, variance_explained, label_agreement, ami_score,
-               contingency_table, table_information, expected_information, mean_margin_entropy,
-               cramers_v, matched_agreement
-information    information_budget, budget_ceiling, position_information, position_profile,
-               tying_disagreement, shannon_entropy, jensen_shannon_divergence,
+               gate_entropies, hardness, balance_value, router_z_value, capacity_success,
+               expert_success, processed_share
+consistency    max_share, held_out_share, agreement, variance_explained, consistency_test,
+               label_agreement, prediction_agreement, ami_score, contingency_table,
+               table_information, expected_information, mean_margin_entropy, cramers_v,
+               matched_agreement, class_order
+information    information_budget, budget_ceiling, budget_bias, position_information,
+               position_profile, tying_disagreement, shannon_entropy, jensen_shannon_divergence,
                kullback_leibler_divergence
 specialization expert_class_share, expert_purity, overall_purity, expert_class_entropy,
                expert_divergence, expert_information, multinomial_divergence, lift,
@@ -41,10 +44,10 @@ paths          coactivation_counts, coactivation_matrix, coactivation_lift, coac
                shuffled_agreement
 features       silhouette, neighbour_purity, feature_clusters, cluster_agreement, linear_cka,
                linear_probe, random_projection, probe_efficiency
-nulls          permutation_test, against_null, max_statistic_test, labelling_count,
-               every_labelling, shuffles, smallest_p, bootstrap_interval, resampled_rows,
-               paired_bootstrap, wilson_interval, pooled_interval, mcnemar, benjamini_hochberg,
-               split_halves, split_half_correlation, design_effect
+nulls          permutation_test, null_draws, against_null, adjusted_score, max_statistic_test,
+               labelling_count, every_labelling, shuffles, smallest_p, bootstrap_interval,
+               resampled_rows, paired_bootstrap, wilson_interval, pooled_interval, mcnemar,
+               benjamini_hochberg, split_halves, split_half_correlation, design_effect
 """
 
 from routelab.metrics.arrays import (
@@ -52,6 +55,8 @@ from routelab.metrics.arrays import (
 )
 from routelab.metrics.association import (
     LabelAgreement,
+    LibraryScores,
+    PredictionAgreement,
     ami_score,
     contingency_table,
     cramers_v,
@@ -59,7 +64,14 @@ from routelab.metrics.association import (
     label_agreement,
     matched_agreement,
     mean_margin_entropy,
+    prediction_agreement,
     table_information,
+)
+from routelab.metrics.capacity import (
+    Success,
+    capacity_success,
+    expert_success,
+    processed_share,
 )
 from routelab.metrics.clusters import (
     ClusterAgreement,
@@ -76,6 +88,11 @@ from routelab.metrics.coactivation import (
     coactivation_jaccard,
     coactivation_lift,
     coactivation_matrix,
+)
+from routelab.metrics.comparisons import (
+    McNemar,
+    benjamini_hochberg,
+    mcnemar,
 )
 from routelab.metrics.concentration import (
     combine_share,
@@ -96,6 +113,10 @@ from routelab.metrics.consistency import (
     max_share,
     variance_explained,
 )
+from routelab.metrics.consistency_null import (
+    ConsistencyTest,
+    consistency_test,
+)
 from routelab.metrics.contribution import (
     Contribution,
     branch_share,
@@ -106,55 +127,67 @@ from routelab.metrics.entropy import (
     kullback_leibler_divergence,
     shannon_entropy,
 )
+from routelab.metrics.gates import (
+    GateEntropies,
+    Hardness,
+    balance_value,
+    gate_entropies,
+    hardness,
+    router_z_value,
+)
+from routelab.metrics.halves import (
+    Halves,
+    HeldOutShare,
+    class_order,
+    held_out_share,
+    split_half_correlation,
+    split_halves,
+)
 from routelab.metrics.information import (
     InformationBudget,
+    budget_bias,
     budget_ceiling,
     information_budget,
     position_information,
     position_profile,
     tying_disagreement,
 )
+from routelab.metrics.intervals import (
+    Interval,
+    bootstrap_interval,
+    design_effect,
+    paired_bootstrap,
+    pooled_interval,
+    resampled_rows,
+    wilson_interval,
+)
+from routelab.metrics.labellings import (
+    every_labelling,
+    labelling_count,
+    shuffles,
+    smallest_p,
+)
 from routelab.metrics.load import (
-    GateEntropies,
-    Hardness,
-    Success,
-    balance_value,
-    capacity_success,
     cold_experts,
     cv_squared,
     dead_experts,
     effective_experts,
-    gate_entropies,
     gini,
-    hardness,
     load_divergence,
     load_entropy,
     load_share,
     max_violation,
     min_violation,
-    router_z_value,
     unseen_probability,
 )
 from routelab.metrics.nulls import (
-    Interval,
+    NullDraws,
     Permutation,
+    adjusted_score,
     against_null,
-    benjamini_hochberg,
-    bootstrap_interval,
-    design_effect,
-    every_labelling,
-    labelling_count,
     max_statistic_test,
-    mcnemar,
-    paired_bootstrap,
+    null_draws,
     permutation_test,
-    pooled_interval,
-    resampled_rows,
-    shuffles,
-    smallest_p,
-    split_half_correlation,
-    split_halves,
-    wilson_interval,
 )
 from routelab.metrics.paths import (
     RoutingDegree,
@@ -179,10 +212,13 @@ from routelab.metrics.probes import (
 )
 from routelab.metrics.profiles import (
     choice_mass,
+    class_counts,
     class_profile,
     class_sums,
     expert_mass,
+    hard_profile,
     image_profile,
+    image_weights,
     top_expert,
 )
 from routelab.metrics.redundancy import (
@@ -217,15 +253,22 @@ __all__ = [
     "Agreement",
     "ClusterAgreement",
     "Coherence",
+    "ConsistencyTest",
     "Contribution",
     "GateEntropies",
+    "Halves",
     "Hardness",
+    "HeldOutShare",
     "InformationBudget",
     "Interval",
     "LabelAgreement",
+    "LibraryScores",
     "MaxShare",
+    "McNemar",
     "NeighbourPurity",
+    "NullDraws",
     "Permutation",
+    "PredictionAgreement",
     "Probe",
     "Redundancy",
     "Relevance",
@@ -233,6 +276,7 @@ __all__ = [
     "Saturation",
     "Success",
     "VarianceExplained",
+    "adjusted_score",
     "against_null",
     "agreement",
     "ami_score",
@@ -240,9 +284,12 @@ __all__ = [
     "benjamini_hochberg",
     "bootstrap_interval",
     "branch_share",
+    "budget_bias",
     "budget_ceiling",
     "capacity_success",
     "choice_mass",
+    "class_counts",
+    "class_order",
     "class_profile",
     "class_sums",
     "cluster_agreement",
@@ -253,6 +300,7 @@ __all__ = [
     "coactivation_matrix",
     "cold_experts",
     "combine_share",
+    "consistency_test",
     "contingency_table",
     "contribution_share",
     "cosine_matrix",
@@ -273,11 +321,15 @@ __all__ = [
     "expert_mass",
     "expert_purity",
     "expert_relevance",
+    "expert_success",
     "feature_clusters",
     "gate_entropies",
     "gini",
+    "hard_profile",
     "hardness",
+    "held_out_share",
     "image_profile",
+    "image_weights",
     "information_budget",
     "jensen_shannon_divergence",
     "kullback_leibler_divergence",
@@ -303,6 +355,7 @@ __all__ = [
     "neighbour_purity",
     "next_expert_accuracy",
     "nominal_degree_log",
+    "null_draws",
     "overall_purity",
     "paired_bootstrap",
     "path_coverage",
@@ -313,7 +366,9 @@ __all__ = [
     "pooled_interval",
     "position_information",
     "position_profile",
+    "prediction_agreement",
     "probe_efficiency",
+    "processed_share",
     "random_projection",
     "rarefied_paths",
     "resampled_rows",

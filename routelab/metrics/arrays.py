@@ -1,4 +1,4 @@
-"""What may enter a metric? Finite numbers of the right shape, or one sentence that says what is wrong."""
+"""What may enter a metric? Finite numbers of the right shape, or one sentence says why not."""
 
 from __future__ import annotations
 
@@ -35,17 +35,38 @@ def masses(values: ArrayLike, *, name: str, ndim: int | None = None) -> FloatArr
     return array
 
 
+def simplex(values: ArrayLike, *, name: str, ndim: int | None = None) -> FloatArray:
+    """Shares whose last axis sums to 1 within `SIMPLEX_TOLERANCE`, scaled to sum to 1 exactly.
+
+    Raises
+    ------
+    ValueError
+        For a row of another sum: a dropped token, gates that were never renormalised, logits.
+    """
+    array = masses(values, name=name, ndim=ndim)
+    total = array.sum(axis=-1, keepdims=True)
+    if total.size and np.abs(total - 1).max() > SIMPLEX_TOLERANCE:
+        worst = float(total.ravel()[np.abs(total - 1).argmax()])
+        raise ValueError(
+            f"rows of {name} must sum to 1 over experts, and one sums to {worst:.4g}; "
+            "leave dropped tokens out, or scale with row_shares"
+        )
+    return array / total
+
+
 def classes_of(labels: ArrayLike, *, name: str = "labels") -> IntArray:
     """Labels as integers from 0; -1 (no label) must have been left out.
 
     Raises
     ------
     ValueError
-        For negative or fractional labels.
+        For negative, fractional or NaN labels, and for names.
     """
     array = np.asarray(labels)
     if array.ndim != 1:
         raise ValueError(f"{name} must have 1 axis, not shape {array.shape}")
+    if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+        raise ValueError(f"{name} must be whole numbers from 0; np.unique can number names")
     whole = array.astype(np.int64)
     if (whole != array).any():
         raise ValueError(f"{name} must be whole numbers")

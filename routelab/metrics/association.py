@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import xlogy
+from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import (
+    adjusted_mutual_info_score,
     adjusted_rand_score,
     fowlkes_mallows_score,
     homogeneity_completeness_v_measure,
@@ -15,8 +16,11 @@ from sklearn.metrics import (
 )
 from sklearn.metrics.cluster import expected_mutual_information
 
-from routelab.metrics.arrays import FloatArray, classes_of, masses, ratio, same_length
+from routelab.metrics.arrays import FloatArray, IntArray, classes_of, masses, ratio, same_length
+from routelab.metrics.class_statistics import mass_information
 from routelab.metrics.entropy import shannon_entropy
+
+NAN = float("nan")
 
 
 def contingency_table(
@@ -46,12 +50,7 @@ def table_information(table: ArrayLike) -> float:
     Works on counts and on soft mass; 0 for independence, at most min(ln C, ln E).
     """
     joint = masses(table, name="table", ndim=2)
-    if joint.sum() == 0:
-        return float("nan")
-    joint = joint / joint.sum()
-    rows, columns = joint.sum(axis=1), joint.sum(axis=0)
-    terms = xlogy(joint, joint).sum() - xlogy(rows, rows).sum() - xlogy(columns, columns).sum()
-    return max(float(terms), 0.0)
+    return float(mass_information(joint)) if joint.sum() > 0 else NAN
 
 
 def expected_information(table: ArrayLike) -> float:
@@ -66,25 +65,43 @@ def expected_information(table: ArrayLike) -> float:
     rows, columns = counts.sum(axis=1), counts.sum(axis=0)
     contingency = counts[rows > 0][:, columns > 0]
     if contingency.size == 0:
-        return float("nan")
+        return NAN
     return float(expected_mutual_information(contingency, int(counts.sum())))
 
 
 def mean_margin_entropy(table: ArrayLike) -> float:
     """(H(rows) + H(columns)) / 2 in nats: what NMI and AMI divide by."""
-    joint = masses(table, name="table", ndim=2)
-    if joint.sum() == 0:
-        return float("nan")
-    joint = joint / joint.sum()
-    return float(shannon_entropy(joint.sum(axis=1)) + shannon_entropy(joint.sum(axis=0))) / 2
+    return sum(_margin_entropies(masses(table, name="table", ndim=2))) / 2
+
+
+def _margin_entropies(table: FloatArray) -> tuple[float, float]:
+    """H(rows) and H(columns) in nats; NaN for an empty table."""
+    if table.sum() == 0:
+        return NAN, NAN
+    joint = table / table.sum()
+    return float(shannon_entropy(joint.sum(axis=1))), float(shannon_entropy(joint.sum(axis=0)))
+
+
+class LibraryScores(NamedTuple):
+    """The values that scikit-learn gives, also where RouteLab calls them undefined."""
+
+    nmi: float
+    ami: float
+    ari: float
+    homogeneity: float
+    completeness: float
+    v_measure: float
+    fowlkes_mallows: float
 
 
 class LabelAgreement(NamedTuple):
     """Mutual information (nats) of class and expert, and what is made of it.
 
-    `nmi` inflates with the number of groups; `ami` and `ari` are 0 by chance. `of_smaller` is the
-    information over the smaller entropy, 1 where one labelling settles the other. `reason` says why
-    the numbers are NaN; scikit-learn would give 0 or 1 there.
+    `nmi` inflates with the number of groups; `ami` and `ari` are 0 by chance. `homogeneity` asks
+    whether an expert sees one class (it is I/H(class), Theil's U of class given expert), and
+    `completeness` whether a class goes to one expert (I/H(expert)). `of_smaller` is the information
+    over the smaller entropy, 1 where one labelling settles the other. `reason` says why numbers are
+    NaN; scikit-learn gives 0 or 1 there, kept in `library`.
     """
 
     information: float
@@ -95,9 +112,8 @@ class LabelAgreement(NamedTuple):
     completeness: float
     v_measure: float
     fowlkes_mallows: float
-    class_given_expert: float
-    expert_given_class: float
     of_smaller: float
+    library: LibraryScores
     reason: str
 
 
@@ -106,31 +122,47 @@ def label_agreement(labels: ArrayLike, assignment: ArrayLike) -> LabelAgreement:
 
     Images only: tokens that carry their image's label would count the same evidence many times.
 
-    >>> round(label_agreement([0, 0, 1, 1], [0, 0, 1, 1]).ami, 6)
+    >>> round(label_agreement([0, 0, 1, 1], [1, 1, 0, 0]).ami, 6)  # names of experts do not matter
     1.0
+    >>> label_agreement([0, 0, 1, 1], [0, 0, 0, 0]).reason
+    'degenerate: one expert is used'
     """
     rows, columns = classes_of(labels), classes_of(assignment, name="assignment")
     table = contingency_table(rows, columns)
     reason = degenerate(rows, columns)
+    library = _library_scores(rows, columns)
     if reason:
-        return LabelAgreement(*(float("nan"),) * 11, reason)
+        return LabelAgreement(*(NAN,) * 9, library, reason)
     information = table_information(table)
-    of_rows = float(shannon_entropy(table.sum(axis=1) / table.sum()))
-    of_columns = float(shannon_entropy(table.sum(axis=0) / table.sum()))
-    homogeneity, completeness, v_measure = homogeneity_completeness_v_measure(rows, columns)
+    of_rows, of_columns = _margin_entropies(table)
     return LabelAgreement(
         information,
-        float(normalized_mutual_info_score(rows, columns)),
+        library.nmi,
         ami_score(rows, columns),
-        float(adjusted_rand_score(rows, columns)),
-        float(homogeneity),
-        float(completeness),
-        float(v_measure),
-        float(fowlkes_mallows_score(rows, columns)),
-        information / of_rows,
-        information / of_columns,
+        library.ari,
+        library.homogeneity,
+        library.completeness,
+        library.v_measure,
+        library.fowlkes_mallows,
         information / min(of_rows, of_columns),
+        library,
         "",
+    )
+
+
+def _library_scores(rows: IntArray, columns: IntArray) -> LibraryScores:
+    """scikit-learn's numbers; NaN for no image."""
+    if not len(rows):
+        return LibraryScores(*(NAN,) * 7)
+    homogeneity, completeness, v_measure = homogeneity_completeness_v_measure(rows, columns)
+    return LibraryScores(
+        nmi=float(normalized_mutual_info_score(rows, columns)),
+        ami=float(adjusted_mutual_info_score(rows, columns)),
+        ari=float(adjusted_rand_score(rows, columns)),
+        homogeneity=float(homogeneity),
+        completeness=float(completeness),
+        v_measure=float(v_measure),
+        fowlkes_mallows=float(fowlkes_mallows_score(rows, columns)),
     )
 
 
@@ -142,12 +174,50 @@ def ami_score(labels: ArrayLike, assignment: ArrayLike) -> float:
     rows, columns = classes_of(labels), classes_of(assignment, name="assignment")
     table = contingency_table(rows, columns)
     if degenerate(rows, columns):
-        return float("nan")
+        return NAN
     expected = expected_information(table)
     value = table_information(table) - expected
     room = mean_margin_entropy(table) - expected
     # Both are 0 up to rounding where every image has a group of its own: chance explains all.
     return float(value / room) if abs(room) > 1e-15 else 0.0
+
+
+class PredictionAgreement(NamedTuple):
+    """AMI of experts with the true class and with the predicted one, over all images and the wrong.
+
+    `wrong` counts misclassified images. A number is NaN where it is degenerate.
+    """
+
+    with_label: float
+    with_prediction: float
+    wrong_with_label: float
+    wrong_with_prediction: float
+    wrong: int
+
+
+def prediction_agreement(
+    labels: ArrayLike, predictions: ArrayLike, assignment: ArrayLike
+) -> PredictionAgreement:
+    """Does routing follow what is true, or what the model will say (CC8)?
+
+    The wrong images tell: there the two differ.
+
+    >>> found = prediction_agreement([0, 0, 1, 1], [0, 0, 1, 0], [0, 0, 1, 0])
+    >>> round(found.with_label, 6), round(found.with_prediction, 6), found.wrong
+    (0.0, 1.0, 1)
+    """
+    truth, said = classes_of(labels), classes_of(predictions, name="predictions")
+    same_length(truth, said, names=("labels", "predictions"))
+    chosen = classes_of(assignment, name="assignment")
+    same_length(truth, chosen, names=("labels", "assignment"))
+    wrong = truth != said
+    return PredictionAgreement(
+        ami_score(truth, chosen),
+        ami_score(said, chosen),
+        ami_score(truth[wrong], chosen[wrong]),
+        ami_score(said[wrong], chosen[wrong]),
+        int(wrong.sum()),
+    )
 
 
 def degenerate(labels: ArrayLike, assignment: ArrayLike) -> str:
@@ -171,9 +241,9 @@ def cramers_v(table: ArrayLike, *, corrected: bool = True) -> float:
     """
     counts = _counts(table)
     counts = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]
-    rows, columns, n = *counts.shape, counts.sum()
+    (rows, columns), n = counts.shape, int(counts.sum())
     if min(rows, columns) < 2:
-        return float("nan")
+        return NAN
     expected = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / n
     phi = ((counts - expected) ** 2 / expected).sum() / n
     if not corrected:
@@ -191,8 +261,6 @@ def matched_agreement(first: ArrayLike, second: ArrayLike) -> float:
     >>> matched_agreement([0, 0, 1, 1], [1, 1, 0, 0])
     1.0
     """
-    from scipy.optimize import linear_sum_assignment
-
     table = contingency_table(first, second)
     rows, columns = linear_sum_assignment(table, maximize=True)
     return float(ratio(table[rows, columns].sum(), table.sum()))

@@ -7,21 +7,34 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from routelab.metrics.arrays import FloatArray, classes_of, masses, ratio, same_length
-from routelab.metrics.profiles import class_profile, class_sums
+from routelab.metrics.arrays import FloatArray, IntArray, classes_of, masses, ratio, same_length
+from routelab.metrics.class_statistics import (
+    between_ratio,
+    class_max_shares,
+    pair_agreements,
+    scatter,
+)
+from routelab.metrics.profiles import class_counts, class_sums
+
+NAN = float("nan")
 
 
 class MaxShare(NamedTuple):
-    """Largest share of each class `(C,)`, its means, and the share of classes with a tie.
+    """Largest share of each class `(C,)`, its means, and how much of it is a coin's choice.
 
     `macro` is the mean over classes, `micro` over images; `normalized` is (macro − 1/E)/(1 − 1/E).
+    `modal` is the expert of each class, the lowest index among ties (−1 for a class left out), and
+    `tie_fraction` the share of classes with a tie. `excluded` lists classes that were too small.
     """
 
     per_class: FloatArray
+    modal: IntArray
     macro: float
     micro: float
     normalized: float
     tie_fraction: float
+    excluded: IntArray
+    reason: str
 
 
 def max_share(
@@ -29,25 +42,39 @@ def max_share(
 ) -> MaxShare:
     """Largest share of a class's mean profile, from 1/E to 1 (CC2).
 
-    Never read it alone: it is biased upward in small classes and is 1 for a collapsed layer. Put the
-    mean over shuffled labels (`permutation_test`) beside it. Classes with fewer images than
-    `smallest_class` are NaN and left out of the means.
+    Never read it alone: it is biased upward in small classes (8 even experts and 10 images a class
+    give .30, not .125) and is 1 for a collapsed layer. `consistency_test` puts the mean over
+    shuffled labels beside it, and `held_out_share` is free of the bias. Classes with fewer images
+    than `smallest_class` are NaN and left out of the means.
+
+    >>> max_share([0, 0, 1, 1], np.eye(2)[[0, 0, 1, 1]]).macro  # each class has its expert
+    1.0
+    >>> max_share([0, 0, 1, 1], np.eye(2)[[0, 1, 0, 1]]).macro  # no class prefers one
+    0.5
     """
-    numbers = classes_of(labels)
-    means = class_profile(numbers, profile, classes=classes)
-    counts = np.bincount(numbers, minlength=len(means))
+    numbers, rows = _labelled(labels, profile)
+    counts = class_counts(numbers, classes=classes)
+    sums = class_sums(numbers, rows, classes=len(counts))
+    largest = class_max_shares(sums, counts, smallest_class=smallest_class)
     defined = counts >= smallest_class
-    largest = np.full(len(means), np.nan)
-    nan = float("nan")
+    excluded = np.flatnonzero(~defined)
+    modal = np.where(defined, sums.argmax(axis=1) if sums.size else -1, -1)
     if not defined.any():
-        return MaxShare(largest, nan, nan, nan, nan)
-    largest[defined] = means[defined].max(axis=1)
-    tied = (means[defined] == largest[defined, None]).sum(axis=1) > 1
+        reason = f"no class has {smallest_class} images"
+        return MaxShare(largest, modal, NAN, NAN, NAN, NAN, excluded, reason)
+    tied = (sums[defined] == sums[defined].max(axis=1, keepdims=True)).sum(axis=1) > 1
     macro = float(largest[defined].mean())
-    micro = float(np.average(largest[defined], weights=counts[defined]))
-    even = 1 / means.shape[1]
-    normalized = float(ratio(macro - even, 1 - even))
-    return MaxShare(largest, macro, micro, normalized, float(tied.mean()))
+    even = 1 / rows.shape[1]
+    return MaxShare(
+        largest,
+        modal,
+        macro,
+        float(np.average(largest[defined], weights=counts[defined])),
+        float(ratio(macro - even, 1 - even)),
+        float(tied.mean()),
+        excluded,
+        "",
+    )
 
 
 class Agreement(NamedTuple):
@@ -56,53 +83,75 @@ class Agreement(NamedTuple):
     within: float
     between: float
     contrast: float
+    reason: str
 
 
 def agreement(labels: ArrayLike, profile: ArrayLike) -> Agreement:
     """Same-class minus different-class agreement of profiles `(n, E)`, one-hot or soft (CC3).
 
     The contrast is 0 on average under shuffled labels, whatever the class sizes, and 0 for a
-    collapsed layer. NaN where a kind of pair does not exist.
+    collapsed layer; 1 where each class has experts of its own. NaN where a kind of pair does not
+    exist.
 
-    >>> agreement([0, 0, 1, 1], np.eye(2)[[0, 0, 1, 1]])
-    Agreement(within=1.0, between=0.0, contrast=1.0)
+    >>> agreement([0, 0, 1, 1], np.eye(2)[[0, 0, 1, 1]]).contrast
+    1.0
+    >>> agreement([0, 0, 1, 1], np.eye(2)[[0, 0, 0, 0]]).contrast
+    0.0
     """
-    rows, numbers = masses(profile, name="profile", ndim=2), classes_of(labels)
-    same_length(numbers, rows, names=("labels", "profile"))
-    counts = np.bincount(numbers) if len(numbers) else np.zeros(1)
+    numbers, rows = _labelled(labels, profile)
+    counts = class_counts(numbers)
     sums = class_sums(numbers, rows, classes=len(counts))
-    own = np.einsum("ne,ne->", rows, rows)
-    same = np.einsum("ce,ce->", sums, sums)
-    every = sums.sum(axis=0) @ sums.sum(axis=0)
-    pairs_same = float((counts * (counts - 1)).sum())
-    pairs_other = float(counts.sum() ** 2 - (counts**2).sum())
-    within, between = float(ratio(same - own, pairs_same)), float(ratio(every - same, pairs_other))
-    return Agreement(within, between, within - between)
+    own = float(np.einsum("ne,ne->", rows, rows))
+    within, between = (float(value) for value in pair_agreements(sums, counts, own))
+    return Agreement(within, between, within - between, _pairs_missing(counts))
+
+
+def _pairs_missing(counts: IntArray) -> str:
+    """Why there is no contrast; empty if there is one."""
+    if np.count_nonzero(counts) < 2:
+        return "degenerate: one class" if counts.any() else "no image"
+    return "" if (counts > 1).any() else "no class has 2 images"
 
 
 class VarianceExplained(NamedTuple):
-    """η² from 0 to 1 (biased up by (C−1)/(n−1)), and the pseudo-F of PERMANOVA."""
+    """η² from 0 to 1 (biased up by (C−1)/(n−1)), and the pseudo-F of PERMANOVA (1 by chance)."""
 
     eta_squared: float
     pseudo_f: float
+    reason: str
 
 
 def variance_explained(labels: ArrayLike, profile: ArrayLike) -> VarianceExplained:
     """Share of the profiles' variance that lies between classes, and its F (CC6).
 
-    NaN where profiles do not vary, or there is one class; F is infinite without variance inside.
+    Euclidean; give √profile for Hellinger distance. F is infinite without variance inside classes,
+    and NaN where each image is its own class.
+
+    >>> variance_explained([0, 0, 1, 1], np.eye(2)[[0, 0, 1, 1]]).eta_squared
+    1.0
+    >>> variance_explained([0, 0, 1, 1], np.eye(2)[[0, 1, 0, 1]]).eta_squared
+    0.0
     """
-    rows, numbers = masses(profile, name="profile", ndim=2), classes_of(labels)
+    numbers, rows = _labelled(labels, profile)
+    counts = class_counts(numbers)
+    used = int(np.count_nonzero(counts))
+    if used < 2:
+        return VarianceExplained(NAN, NAN, "degenerate: one class" if used else "no image")
+    total = scatter(rows)
+    if total == 0:
+        return VarianceExplained(NAN, NAN, "degenerate: profiles do not vary")
+    sums = class_sums(numbers, rows, classes=len(counts))
+    explained = min(float(between_ratio(sums, counts, total)), 1.0)
+    if len(rows) == used:
+        return VarianceExplained(explained, NAN, "every image is a class of its own")
+    # Rounding must not make a finite F of classes that do not vary inside.
+    inside = 1 - explained if 1 - explained > 1e-14 else 0.0
+    odds = explained / inside if inside else float("inf")
+    return VarianceExplained(explained, odds * (len(rows) - used) / (used - 1), "")
+
+
+def _labelled(labels: ArrayLike, profile: ArrayLike) -> tuple[IntArray, FloatArray]:
+    """Labels and profiles of the same images."""
+    numbers, rows = classes_of(labels), masses(profile, name="profile", ndim=2)
     same_length(numbers, rows, names=("labels", "profile"))
-    counts = np.bincount(numbers) if len(numbers) else np.zeros(0)
-    used = counts > 0
-    total = float(((rows - rows.mean(axis=0)) ** 2).sum()) if len(rows) else 0.0
-    if used.sum() < 2 or total <= 1e-15 * max(len(rows), 1):
-        return VarianceExplained(float("nan"), float("nan"))
-    means = class_profile(numbers, rows)[used]
-    between = float((counts[used, None] * (means - rows.mean(axis=0)) ** 2).sum())
-    inside, freedom = max(total - between, 0.0), len(rows) - int(used.sum())
-    if freedom == 0:
-        return VarianceExplained(between / total, float("nan"))
-    above, below = between / (int(used.sum()) - 1), inside / freedom
-    return VarianceExplained(between / total, above / below if below > 0 else float("inf"))
+    return numbers, rows

@@ -1,31 +1,30 @@
-"""What would random routing give, and how sure is a number? Nulls, intervals, many comparisons."""
+"""What would shuffled labels give, how often as much, and in the largest of many layers?"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binomtest, false_discovery_control, norm
+from numpy.typing import ArrayLike
 
-from routelab.metrics.arrays import FloatArray, IntArray, classes_of, finite, ratio
+from routelab.metrics.arrays import FloatArray, IntArray, classes_of
+from routelab.metrics.labellings import Seed, labellings
 
-EXACT_LIMIT = 10_000
-"""Labellings that are enumerated instead of drawn."""
 TOLERANCE = 1e-12
-"""A labelling that gives the observed value counts as reaching it, whatever the rounding."""
+"""Relative: a labelling that gives the observed value reaches it, whatever the rounding."""
 
-Statistic = Callable[[IntArray], float]
+NAN = float("nan")
+Statistic = Callable[[IntArray], ArrayLike]
 
 
 class Permutation(NamedTuple):
     """An observed number beside its permutation null.
 
-    `p` = (1+b)/(1+m), or exactly b/m where all labellings were enumerated; `smallest_p` is the
-    least that this design can give; `z` and `excess` are (observed − mean)/sd and observed − mean.
+    `p` = (1+b)/(1+m) from m draws of which b reach the observed number, or exactly b/m where all
+    labellings were enumerated (`exact`); `smallest_p` is the least that this design can give; `z`
+    and `excess` are (observed − mean)/sd and observed − mean. `reason` says what is NaN and why.
     """
 
     observed: float
@@ -36,12 +35,19 @@ class Permutation(NamedTuple):
     excess: float
     smallest_p: float
     null: FloatArray
+    exact: bool
+    reason: str
 
 
 def permutation_test(
-    statistic: Statistic, labels: ArrayLike, *, permutations: int = 999, seed: int = 0
+    statistic: Statistic,
+    labels: ArrayLike,
+    *,
+    permutations: int = 999,
+    seed: Seed = 0,
+    strata: ArrayLike | None = None,
 ) -> Permutation:
-    """Shuffle labels over images, never over tokens, and ask how often the statistic is as large (Q1).
+    """Shuffle labels over images, never over tokens: how often is the statistic as large (Q1)?
 
     Parameters
     ----------
@@ -51,246 +57,106 @@ def permutation_test(
         Class of each image.
     permutations, seed
         Of the draws; all labellings are enumerated where there are at most 10,000.
+    strata
+        A nuisance of each image (source, domain): labels are shuffled inside it only.
+
+    >>> labels, expert = np.array([0, 0, 1, 1]), np.array([0, 0, 1, 1])
+    >>> found = permutation_test(lambda shuffled: (shuffled == expert).mean(), labels)
+    >>> found.observed, found.null_mean, round(found.p, 4), found.exact
+    (1.0, 0.5, 0.1667, True)
     """
     numbers = classes_of(labels)
-    observed = float(statistic(numbers))
-    exact = labelling_count(numbers) <= EXACT_LIMIT
-    draws = every_labelling(numbers) if exact else shuffles(numbers, permutations, seed=seed)
-    null = np.array([statistic(draw) for draw in draws])
-    return against_null(observed, null, exact=exact)
+    draws = null_draws(statistic, numbers, permutations=permutations, seed=seed, strata=strata)
+    return against_null(float(np.asarray(statistic(numbers))), draws.null, exact=draws.exact)
+
+
+class NullDraws(NamedTuple):
+    """A statistic under labellings `(m,)` or `(m, L)`, and whether these are all that there are."""
+
+    null: FloatArray
+    exact: bool
+
+
+def null_draws(
+    statistic: Statistic,
+    labels: ArrayLike,
+    *,
+    permutations: int = 999,
+    seed: Seed = 0,
+    strata: ArrayLike | None = None,
+) -> NullDraws:
+    """The statistic of shuffled labels; one of all layers at once has them under one shuffle."""
+    drawn = labellings(labels, permutations=permutations, seed=seed, strata=strata)
+    rows = [np.asarray(statistic(draw), dtype=np.float64) for draw in drawn.rows]
+    return NullDraws(np.array(rows, dtype=np.float64), drawn.exact)
 
 
 def against_null(observed: float, null: ArrayLike, *, exact: bool = False) -> Permutation:
     """Put an observed number beside its null draws `(m,)`; `exact` if they are all labellings."""
     draws = np.asarray(null, dtype=np.float64)
-    nan = float("nan")
-    if math.isnan(observed) or not len(draws) or np.isnan(draws).any():
-        return Permutation(observed, nan, nan, nan, nan, nan, nan, draws)
-    slack = TOLERANCE * max(1.0, abs(observed))
+    if math.isnan(observed) or np.isnan(draws).any():
+        return _undefined(observed, draws, exact, "degenerate: the statistic is undefined")
+    if not len(draws):
+        return _undefined(observed, draws, exact, "no permutation was drawn")
+    slack = TOLERANCE * max(1.0, abs(observed)) if math.isfinite(observed) else 0.0
     reached = int((draws >= observed - slack).sum())
-    p = reached / len(draws) if exact else (1 + reached) / (1 + len(draws))
-    least = 1 / len(draws) if exact else 1 / (1 + len(draws))
+    if exact:
+        p, least = reached / len(draws), float((draws >= draws.max() - slack).mean())
+    else:
+        p, least = (1 + reached) / (1 + len(draws)), 1 / (1 + len(draws))
+    if not (math.isfinite(observed) and np.isfinite(draws).all()):
+        reason = "infinite values have ranks only"
+        return Permutation(observed, NAN, NAN, NAN, p, NAN, least, draws, exact, reason)
     mean, spread = float(draws.mean()), float(draws.std())
-    z = (observed - mean) / spread if spread > slack else nan
-    return Permutation(observed, mean, spread, z, p, observed - mean, least, draws)
+    varies = spread > slack
+    z, reason = (observed - mean) / spread if varies else NAN, ""
+    if not varies:
+        spread, reason = 0.0, "no z: every labelling gives the same number"
+    return Permutation(observed, mean, spread, z, p, observed - mean, least, draws, exact, reason)
 
 
-def max_statistic_test(observed: ArrayLike, null: ArrayLike) -> FloatArray:
+def _undefined(observed: float, draws: FloatArray, exact: bool, reason: str) -> Permutation:
+    return Permutation(observed, NAN, NAN, NAN, NAN, NAN, NAN, draws, exact, reason)
+
+
+def adjusted_score(observed: float, chance: float, *, largest: float = 1.0) -> float:
+    """(observed − chance)/(largest − chance): 0 by chance, 1 at the largest value (Q1).
+
+    Only where `largest` can be reached, as under hard routing; NaN where chance is already there.
+
+    >>> adjusted_score(0.75, 0.5), adjusted_score(0.5, 0.5), adjusted_score(1.0, 1.0)
+    (0.5, 0.0, nan)
+    """
+    room = largest - chance
+    return (observed - chance) / room if abs(room) > TOLERANCE else NAN
+
+
+def max_statistic_test(observed: ArrayLike, null: ArrayLike, *, exact: bool = False) -> FloatArray:
     """P of each layer `(L,)` against the largest layer of each shuffle `(m, L)` (Q4).
 
-    Controls the chance of any false layer. Each row of `null` must be one shuffle of the labels in
-    all layers; layers are put on one scale by their own null. NaN for a layer that never varies.
+    Controls the chance of any false layer (family-wise). Each row of `null` must be one shuffle of
+    the labels in all layers, as `null_draws` of a statistic of all layers gives, or one seed in
+    `consistency_test`. Layers are put on one scale by the mean and deviation of all labellings, the
+    observed one among them. NaN for a layer that never varies or is undefined.
     """
     values, draws = np.asarray(observed, dtype=np.float64), np.asarray(null, dtype=np.float64)
-    mean, spread = draws.mean(axis=0), draws.std(axis=0)
-    varies = np.isfinite(values) & (spread > TOLERANCE * np.maximum(1, np.abs(mean)))
+    if draws.ndim != 2 or values.shape != draws.shape[1:]:
+        raise ValueError(f"null has shape {draws.shape}, and must be (draws, {values.size} layers)")
     p = np.full(values.shape, np.nan)
-    if varies.any():
-        scaled = ((draws - mean)[:, varies] / spread[varies]).max(axis=1)
-        standard = ((values - mean)[varies] / spread[varies])[None] - TOLERANCE
-        p[varies] = (1 + (scaled[:, None] >= standard).sum(axis=0)) / (1 + len(draws))
+    every = draws if exact else np.vstack([values, draws])
+    usable = np.isfinite(every).all(axis=0)
+    if not len(draws) or not usable.any():
+        return p
+    kept = every[:, usable]
+    mean, spread = kept.mean(axis=0), kept.std(axis=0)
+    varies = spread > TOLERANCE * np.maximum(1, np.abs(mean))
+    columns = np.flatnonzero(usable)[varies]
+    if not len(columns):
+        return p
+    mean, spread = mean[varies], spread[varies]
+    largest = ((draws[:, columns] - mean) / spread).max(axis=1)
+    standard = (values[columns] - mean) / spread
+    slack = TOLERANCE * np.maximum(1, np.abs(values[columns])) / spread
+    reached = (largest[:, None] >= standard - slack).sum(axis=0)
+    p[columns] = reached / len(draws) if exact else (1 + reached) / (1 + len(draws))
     return p
-
-
-def labelling_count(labels: ArrayLike) -> int:
-    """Number of different labellings with these class sizes, n! / Π n_c!."""
-    counts = np.bincount(classes_of(labels))
-    total = math.lgamma(counts.sum() + 1) - sum(math.lgamma(c + 1) for c in counts)
-    if total > math.log(10 * EXACT_LIMIT):
-        return 10 * EXACT_LIMIT
-    return math.factorial(int(counts.sum())) // math.prod(math.factorial(int(c)) for c in counts)
-
-
-def every_labelling(labels: ArrayLike) -> Iterator[IntArray]:
-    """All different labellings with the same class sizes."""
-    numbers = classes_of(labels)
-    counts = np.bincount(numbers)
-
-    def fill(free: tuple[int, ...], c: int, drawn: IntArray) -> Iterator[IntArray]:
-        if c == len(counts):
-            yield drawn.copy()
-            return
-        for chosen in combinations(free, int(counts[c])):
-            drawn[list(chosen)] = c
-            yield from fill(tuple(i for i in free if i not in chosen), c + 1, drawn)
-
-    yield from fill(tuple(range(len(numbers))), 0, np.zeros(len(numbers), dtype=np.int64))
-
-
-def shuffles(labels: ArrayLike, count: int, *, seed: int) -> Iterator[IntArray]:
-    """Labels in random order, `count` times; the same seed gives the same shuffles."""
-    numbers, generator = classes_of(labels), np.random.default_rng(seed)
-    for _ in range(count):
-        yield generator.permutation(numbers)
-
-
-def smallest_p(labels: ArrayLike, permutations: int) -> float:
-    """The least p that so many permutations, or all labellings, can give: four images never reach 5 %.
-
-    >>> smallest_p([0, 0, 1, 1], 999)
-    0.16666666666666666
-    """
-    count = labelling_count(labels)
-    return 1 / count if count <= EXACT_LIMIT else 1 / (1 + permutations)
-
-
-class Interval(NamedTuple):
-    """Ends of a confidence interval."""
-
-    low: float
-    high: float
-
-
-def wilson_interval(successes: float, n: float, *, confidence: float = 0.95) -> Interval:
-    """Wilson score interval of a share; NaN without trials.
-
-    >>> tuple(round(end, 7) for end in wilson_interval(3, 4))
-    (0.3006418, 0.9544127)
-    """
-    if n <= 0:
-        return Interval(float("nan"), float("nan"))
-    z = float(norm.ppf((1 + confidence) / 2))
-    share, width = successes / n, z * z / n
-    centre = (share + width / 2) / (1 + width)
-    half = z * math.sqrt(share * (1 - share) / n + width / (4 * n)) / (1 + width)
-    return Interval(max(centre - half, 0.0), min(centre + half, 1.0))
-
-
-def bootstrap_interval(
-    statistic: Callable[[IntArray], float],
-    strata: ArrayLike,
-    *,
-    resamples: int = 1000,
-    confidence: float = 0.95,
-    method: str = "percentile",
-    seed: int = 0,
-) -> Interval:
-    """Interval of a statistic of images, resampled within class with all tokens kept together (Q2).
-
-    Parameters
-    ----------
-    statistic
-        Number of the images with these rows `(n,)`. Not for mutual information, maximum share or
-        purity, which resampling biases: use their contrast or excess.
-    strata
-        Class of each image.
-    method
-        `percentile`, or `bca` (bias-corrected and accelerated).
-    """
-    numbers = classes_of(strata, name="strata")
-    if method not in ("percentile", "bca"):
-        raise ValueError(f"method is percentile or bca, not {method!r}")
-    if not len(numbers):
-        return Interval(float("nan"), float("nan"))
-    draws = np.array([statistic(rows) for rows in resampled_rows(numbers, resamples, seed=seed)])
-    tails = np.array([(1 - confidence) / 2, (1 + confidence) / 2])
-    if method == "bca":
-        tails = _bca_tails(statistic, len(numbers), draws, tails)
-    low, high = np.quantile(draws, tails)
-    return Interval(float(low), float(high))
-
-
-def resampled_rows(strata: ArrayLike, count: int, *, seed: int) -> Iterator[IntArray]:
-    """Rows of images drawn with replacement within their class, `count` times."""
-    numbers, generator = classes_of(strata, name="strata"), np.random.default_rng(seed)
-    order = np.argsort(numbers, kind="stable")
-    size = np.bincount(numbers)
-    start, width = np.repeat(np.cumsum(size) - size, size), np.repeat(size, size)
-    for _ in range(count):
-        yield order[start + (generator.random(len(order)) * width).astype(np.int64)]
-
-
-def _bca_tails(
-    statistic: Callable[[IntArray], float], n: int, draws: FloatArray, tails: FloatArray
-) -> FloatArray:
-    """Quantiles corrected for bias and skew (Efron 1987), the skew from leaving one image out."""
-    rows = np.arange(n)
-    below = np.clip(
-        (draws < statistic(rows)).mean(), 1 / (len(draws) + 1), len(draws) / (len(draws) + 1)
-    )
-    bias = norm.ppf(below)
-    left_out = np.array([statistic(np.delete(rows, i)) for i in rows])
-    away = left_out.mean() - left_out
-    skew = float(np.nan_to_num(ratio((away**3).sum(), 6 * (away**2).sum() ** 1.5)))
-    shifted = bias + norm.ppf(tails)
-    return np.asarray(norm.cdf(bias + shifted / (1 - skew * shifted)))
-
-
-def paired_bootstrap(
-    first: ArrayLike,
-    second: ArrayLike,
-    strata: ArrayLike,
-    *,
-    resamples: int = 1000,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> Interval:
-    """Interval of mean(first − second) over the same images, resampled within class (Q5)."""
-    difference = finite(first, name="first", ndim=1) - finite(second, name="second", ndim=1)
-    return bootstrap_interval(
-        lambda rows: float(difference[rows].mean()),
-        strata,
-        resamples=resamples,
-        confidence=confidence,
-        seed=seed,
-    )
-
-
-def mcnemar(first: ArrayLike, second: ArrayLike) -> float:
-    """Exact p that two models are right equally often, from who is right on which image (Q5)."""
-    a, b = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
-    only_first, only_second = int((a & ~b).sum()), int((~a & b).sum())
-    if only_first + only_second == 0:
-        return 1.0
-    return float(binomtest(only_first, only_first + only_second).pvalue)
-
-
-def benjamini_hochberg(p: ArrayLike) -> FloatArray:
-    """Adjusted p (q values) that control the false discovery rate over many cells (Q4).
-
-    >>> benjamini_hochberg([0.01, 0.04, 0.03, 0.5]).round(7)
-    array([0.04     , 0.0533333, 0.0533333, 0.5      ])
-    """
-    values = finite(p, name="p")
-    if not values.size:
-        return values
-    return np.asarray(false_discovery_control(values.ravel())).reshape(values.shape)
-
-
-def split_halves(
-    strata: ArrayLike, *, seed: int = 0
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Two disjoint halves of the images, even within class: choose on one, measure on the other (Q7)."""
-    numbers, generator = classes_of(strata, name="strata"), np.random.default_rng(seed)
-    shuffled = generator.permutation(len(numbers))
-    by_class = shuffled[np.argsort(numbers[shuffled], kind="stable")]
-    first = np.zeros(len(numbers), dtype=bool)
-    first[by_class[::2]] = True
-    return first, ~first
-
-
-def split_half_correlation(first: ArrayLike, second: ArrayLike) -> float:
-    """Reliability: correlation of two class profiles `(C, E)` of disjoint halves over all cells (Q7).
-
-    Classes that are empty in a half are left out; NaN where a profile does not vary.
-    """
-    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    both = np.isfinite(a).all(axis=1) & np.isfinite(b).all(axis=1)
-    x, y = a[both] - a[both].mean(), b[both] - b[both].mean()
-    return float(ratio((x * y).sum(), math.sqrt((x**2).sum() * (y**2).sum())))
-
-
-def design_effect(tokens: int, correlation: float) -> float:
-    """How much less tokens of one image say than independent ones: 1 + (T−1)ρ (Q2)."""
-    return 1 + (tokens - 1) * correlation
-
-
-def pooled_interval(values: Sequence[float], *, confidence: float = 0.95) -> Interval:
-    """Student interval of a mean over training seeds; NaN with fewer than two (Q3)."""
-    from scipy.stats import t
-
-    seeds = finite(values, name="values", ndim=1)
-    if len(seeds) < 2:
-        return Interval(float("nan"), float("nan"))
-    half = t.ppf((1 + confidence) / 2, len(seeds) - 1) * seeds.std(ddof=1) / math.sqrt(len(seeds))
-    return Interval(float(seeds.mean() - half), float(seeds.mean() + half))

@@ -1,11 +1,19 @@
-"""Who does the work? From dispatch and combine to token masses, image profiles and class profiles."""
+"""Who does the work? From slot weights to token masses, image profiles and class profiles."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from routelab.metrics.arrays import FloatArray, classes_of, masses, ratio, same_length
+from routelab.metrics.arrays import (
+    FloatArray,
+    IntArray,
+    classes_of,
+    finite,
+    masses,
+    ratio,
+    same_length,
+)
 
 
 def expert_mass(weights: ArrayLike, expert_of_slot: ArrayLike) -> FloatArray:
@@ -16,10 +24,8 @@ def expert_mass(weights: ArrayLike, expert_of_slot: ArrayLike) -> FloatArray:
     >>> expert_mass([0.1, 0.2, 0.3, 0.4], [0, 0, 1, 1])
     array([0.3, 0.7])
     """
-    array, owner = (
-        masses(weights, name="weights"),
-        classes_of(expert_of_slot, name="expert_of_slot"),
-    )
+    array = masses(weights, name="weights")
+    owner = classes_of(expert_of_slot, name="expert_of_slot")
     if array.shape[-1] != len(owner):
         raise ValueError(f"weights have {array.shape[-1]} slots and expert_of_slot {len(owner)}")
     indicator = np.zeros((len(owner), owner.max(initial=-1) + 1))
@@ -39,16 +45,48 @@ def choice_mass(expert: ArrayLike, gate: ArrayLike, slot: ArrayLike, *, experts:
     return mass
 
 
-def image_profile(mass: ArrayLike) -> FloatArray:
+def image_profile(mass: ArrayLike, *, tokens: ArrayLike | None = None) -> FloatArray:
     """Mean over tokens of the token→expert mass `(n, T, E)`: π `(n, E)`.
 
-    Rows sum to 1 where the tokens' masses do. Which tokens (patches, class token) is the caller's
-    choice of T.
+    Rows sum to 1 where the tokens' masses do. `tokens (n, T)` says which ones count (patches only,
+    no padding); what the others hold, NaN included, is not looked at. NaN for an image without any.
 
     >>> image_profile([[[0.9, 0.1], [0.7, 0.3]]])
     array([[0.8, 0.2]])
+    >>> image_profile([[[0.9, 0.1], [0.7, 0.3]]], tokens=[[True, False]])
+    array([[0.9, 0.1]])
     """
-    return masses(mass, name="mass", ndim=3).mean(axis=1)
+    rows, counted = counted_tokens(mass, tokens)
+    share = ratio(counted, counted.sum(axis=1, keepdims=True))
+    return np.asarray(np.einsum("nt,nte->ne", share, rows))
+
+
+def counted_tokens(mass: ArrayLike, tokens: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+    """Mass `(n, T, E)`, zero for tokens that do not count, and 1 for those that do `(n, T)`."""
+    array = np.asarray(mass, dtype=np.float64)
+    if array.ndim != 3:
+        raise ValueError(f"mass must have 3 axes, not shape {array.shape}")
+    if tokens is None:
+        return masses(array, name="mass"), np.ones(array.shape[:2])
+    counted = np.asarray(tokens, dtype=bool)
+    if counted.shape != array.shape[:2]:
+        raise ValueError(f"tokens has shape {counted.shape} and mass {array.shape[:2]} tokens")
+    return masses(np.where(counted[..., None], array, 0.0), name="mass"), counted.astype(np.float64)
+
+
+def hard_profile(assignment: ArrayLike, *, experts: int) -> FloatArray:
+    """One expert an image `(n,)` as profiles `(n, E)`: what is said of profiles holds of it.
+
+    >>> hard_profile([1, 0], experts=2)
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    chosen = classes_of(assignment, name="assignment")
+    if chosen.max(initial=-1) >= experts:
+        raise ValueError(f"assignment goes up to {chosen.max()}, and there are {experts} experts")
+    rows = np.zeros((len(chosen), experts))
+    rows[np.arange(len(chosen)), chosen] = 1.0
+    return rows
 
 
 def class_profile(
@@ -63,19 +101,44 @@ def class_profile(
     """
     rows, numbers = masses(profile, name="profile", ndim=2), classes_of(labels)
     same_length(numbers, rows, names=("labels", "profile"))
-    count = max(classes or 0, int(numbers.max(initial=-1)) + 1)
-    sums = class_sums(numbers, rows, classes=count)
-    return ratio(sums, np.bincount(numbers, minlength=count)[:, None])
+    counts = class_counts(numbers, classes=classes)
+    return ratio(class_sums(numbers, rows, classes=len(counts)), counts[:, None])
+
+
+def class_counts(labels: ArrayLike, *, classes: int | None = None) -> IntArray:
+    """Images of each class `(C,)`; `classes` adds empty ones at the end, and never cuts."""
+    return np.bincount(classes_of(labels), minlength=classes or 0).astype(np.int64)
 
 
 def class_sums(labels: ArrayLike, values: ArrayLike, *, classes: int) -> FloatArray:
-    """Sum of the rows `(n, E)` of each class: `(C, E)`, column by column, without a copy of rows."""
-    rows, numbers = np.asarray(values, dtype=np.float64), classes_of(labels)
+    """Sum of the rows `(n, E)` of each class: `(C, E)`, column by column, without a copy of rows.
+
+    >>> class_sums([0, 0, 1], [[1, 0], [0, 1], [0, 1]], classes=2)
+    array([[1., 1.],
+           [0., 1.]])
+    """
+    rows, numbers = finite(values, name="values", ndim=2), classes_of(labels)
+    same_length(numbers, rows, names=("labels", "values"))
+    if numbers.max(initial=-1) >= classes:
+        raise ValueError(f"labels go up to {numbers.max()}, and there are {classes} classes")
     columns = [np.bincount(numbers, column, minlength=classes) for column in rows.T]
     return np.stack(columns, axis=1) if columns else np.zeros((classes, 0))
 
 
-def top_expert(profile: ArrayLike) -> tuple[np.ndarray, float]:
+def image_weights(labels: ArrayLike, *, balanced: bool) -> FloatArray:
+    """Weight of each image `(n,)`, summing to 1: 1/n, or 1/(C n_c) so that classes count alike.
+
+    >>> image_weights([0, 0, 1], balanced=True)
+    array([0.25, 0.25, 0.5 ])
+    """
+    numbers = classes_of(labels)
+    if not balanced:
+        return np.full(len(numbers), 1 / max(len(numbers), 1))
+    counts = class_counts(numbers)
+    return np.asarray(1 / (counts[numbers] * np.count_nonzero(counts)))
+
+
+def top_expert(profile: ArrayLike) -> tuple[IntArray, float]:
     """Expert with the largest share of each row, the lowest index among ties; and the tied share.
 
     >>> top_expert([[0.2, 0.8], [0.5, 0.5]])
