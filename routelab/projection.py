@@ -66,7 +66,7 @@ def principal_components(features: FloatArray, count: int) -> FloatArray:
 
 
 def trustworthiness(features: ArrayLike, coordinates: ArrayLike, *, neighbours: int = 5) -> float:
-    """How far neighbours on the map are neighbours in the features: 1 all; NaN if n is too small."""
+    """How far neighbours on the map are neighbours in the features: 1 all; NaN for small n."""
     rows, places = np.asarray(features), np.asarray(coordinates)
     if neighbours >= len(rows) / 2:
         return float("nan")

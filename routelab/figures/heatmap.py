@@ -34,6 +34,7 @@ def share_heatmap(
     *,
     classes: Sequence[str],
     order: Sequence[int] | None = None,
+    ceiling: float | None = None,
     title: str,
     caption: Caption,
     groups: Sequence[Group] = (),
@@ -48,10 +49,14 @@ def share_heatmap(
         Names of the C classes.
     order
         Classes from top to bottom, found on images that are not in `share`; None keeps their own.
+    ceiling
+        Share at the end of the colour scale; give layers that are compared the same one, or noise
+        in a flat layer looks like routing. None is the largest share drawn.
     groups
         Expert groups, marked on the expert axis.
     """
-    colours = {"colorscale": list(theme.SEQUENTIAL), "zmin": 0, "zmax": reach(share)}
+    top = reach(share) if ceiling is None else ceiling
+    colours = {"colorscale": list(theme.SEQUENTIAL), "zmin": 0, "zmax": top}
     figure = _class_expert(share, classes, order, groups, "share", colours)
     return entitle(figure, title, caption.noting(_sorted(order), gap_note(share)))
 

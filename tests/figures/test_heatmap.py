@@ -43,3 +43,14 @@ def test_the_atlas_colours_octaves_and_shows_the_ratio():
     trace = expert_atlas([[1.0, 2.0, 0.0]], layers=["06"], title="t", caption=CAPTION).data[0]
     np.testing.assert_allclose(trace.z, [[0, 1, -3]])
     np.testing.assert_allclose(trace.customdata, [[1, 2, 0]])
+
+
+def test_layers_side_by_side_can_share_a_colour_scale():
+    figure = share_heatmap(
+        [[0.5, 0.5], [0.4, 0.6]],
+        classes=["a", "b"],
+        ceiling=0.9,
+        title="flat layer",
+        caption=Caption(n=4),
+    )
+    assert figure.data[0].zmax == 0.9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from routelab.figures import layer_curve, share_heatmap
+from routelab.figures.axes import reach
 from routelab.records import Quantity, Result
 from routelab.report.content import Block, Material, Picture, Section, Words, parameters
 from routelab.report.reading import (
@@ -101,6 +102,7 @@ def _heatmap(
             share[:, :experts],
             classes=result.axis("class", share.shape[0]),
             order=None if sorter is None else profile_order(sorter.value[place]),
+            ceiling=reach(drawn.value),
             title=f"Class × expert, layer {layer}",
             caption=caption(result, drawn, warnings=layer_warnings(result, layer)),
             groups=groups,
