@@ -30,17 +30,17 @@ def mean_max_share(sums: FloatArray, counts: IntArray, *, smallest_class: int = 
 
 
 def pair_agreements(
-    sums: FloatArray, counts: IntArray, own: float
+    sums: FloatArray, size: FloatArray, own: float, own_pairs: float
 ) -> tuple[FloatArray, FloatArray]:
     """Mean ⟨π_i, π_j⟩ over pairs within a class and over pairs of two classes, each `(…)` (CC3).
 
-    `own` is Σ_i ⟨π_i, π_i⟩: pairs of an image with itself are not pairs.
+    An image of weight w makes w_i w_j pairs with another and none with itself, so `own` Σ w²⟨π, π⟩
+    and `own_pairs` Σ w² are taken out; `sums` are Σ w π and `size (C,)` Σ w.
     """
     same = np.einsum("...ce,...ce->...", sums, sums)
     everything = sums.sum(axis=-2)
     total = np.einsum("...e,...e->...", everything, everything)
-    size = counts.astype(np.float64)
-    pairs_same = float((size * (size - 1)).sum())
+    pairs_same = float((size**2).sum()) - own_pairs
     pairs_other = float(size.sum() ** 2 - (size**2).sum())
     return ratio(same - own, pairs_same), ratio(total - same, pairs_other)
 

@@ -86,12 +86,17 @@ class Agreement(NamedTuple):
     reason: str
 
 
-def agreement(labels: ArrayLike, profile: ArrayLike) -> Agreement:
+def agreement(
+    labels: ArrayLike, profile: ArrayLike, *, weights: ArrayLike | None = None
+) -> Agreement:
     """Same-class minus different-class agreement of profiles `(n, E)`, one-hot or soft (CC3).
 
     The contrast is 0 on average under shuffled labels, whatever the class sizes, and 0 for a
     collapsed layer; 1 where each class has experts of its own. NaN where a kind of pair does not
     exist.
+
+    `weights (n,)` are how often a bootstrap drew each image. Give them instead of repeated rows: an
+    image agrees with its copy, and pairs of copies would lift the contrast by about (1 − w)/n_c.
 
     >>> agreement([0, 0, 1, 1], np.eye(2)[[0, 0, 1, 1]]).contrast
     1.0
@@ -99,15 +104,19 @@ def agreement(labels: ArrayLike, profile: ArrayLike) -> Agreement:
     0.0
     """
     numbers, rows = _labelled(labels, profile)
-    counts = class_counts(numbers)
-    sums = class_sums(numbers, rows, classes=len(counts))
-    own = float(np.einsum("ne,ne->", rows, rows))
-    within, between = (float(value) for value in pair_agreements(sums, counts, own))
-    return Agreement(within, between, within - between, _pairs_missing(counts))
+    drawn = masses(np.ones(len(rows)) if weights is None else weights, name="weights", ndim=1)
+    same_length(drawn, rows, names=("weights", "profile"))
+    size = np.bincount(numbers, drawn).astype(np.float64)
+    sums = class_sums(numbers, rows * drawn[:, None], classes=len(size))
+    own = float(np.einsum("n,ne,ne->", drawn**2, rows, rows))
+    pairs = pair_agreements(sums, size, own, float((drawn**2).sum()))
+    within, between = (float(value) for value in pairs)
+    return Agreement(within, between, within - between, _pairs_missing(numbers[drawn > 0]))
 
 
-def _pairs_missing(counts: IntArray) -> str:
+def _pairs_missing(labels: IntArray) -> str:
     """Why there is no contrast; empty if there is one."""
+    counts = np.bincount(labels)
     if np.count_nonzero(counts) < 2:
         return "degenerate: one class" if counts.any() else "no image"
     return "" if (counts > 1).any() else "no class has 2 images"

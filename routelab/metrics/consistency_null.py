@@ -72,7 +72,7 @@ def consistency_test(
 
     Notes
     -----
-    A million images, 16 experts and 1,000 classes take about 45 ms a shuffle on one core.
+    A million images, 16 experts and 1,000 classes: about 0.1 s a shuffle on one core, 0.4 GB in all.
 
     >>> found = consistency_test([0, 0, 1, 1], [[1, 0], [1, 0], [0, 1], [1, 0]])
     >>> found.max_share.observed, found.max_share.p  # 0.75, and so is every other labelling
@@ -108,7 +108,8 @@ class _Statistics:
 
     def __call__(self, sums: FloatArray) -> FloatArray:
         largest = mean_max_share(sums, self.counts, smallest_class=self._smallest)
-        within, between = pair_agreements(sums, self.counts, self._own)
+        size = self.counts.astype(np.float64)
+        within, between = pair_agreements(sums, size, self._own, size.sum())
         if self._one_class:  # neither a difference nor information is defined
             nothing = np.full(len(sums), np.nan)
             return np.stack([largest, nothing, nothing, nothing], axis=1)

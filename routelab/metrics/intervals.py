@@ -55,7 +55,8 @@ def bootstrap_interval(
     ----------
     statistic
         Number of the images with these rows `(n,)`. Not for mutual information, maximum share or
-        purity, which resampling biases: use their contrast or excess.
+        purity, which resampling biases. The contrast is free of that only if copies of an image
+        are not pairs: `agreement(labels, profile, weights=np.bincount(rows, minlength=n))`.
     strata
         Class of each image.
     method
@@ -80,13 +81,18 @@ def bootstrap_interval(
 
 
 def resampled_rows(strata: ArrayLike, count: int, *, seed: Seed) -> Iterator[IntArray]:
-    """Rows of images drawn with replacement within their class, `count` times."""
+    """Rows of images drawn with replacement within their class, `count` times.
+
+    Place i holds an image of the class of image i, so that labels stand as they are.
+    """
     numbers, generator = classes_of(strata, name="strata"), np.random.default_rng(seed)
     order = np.argsort(numbers, kind="stable")
     size = np.bincount(numbers)
     start, width = np.repeat(np.cumsum(size) - size, size), np.repeat(size, size)
     for _ in range(count):
-        yield order[start + (generator.random(len(order)) * width).astype(np.int64)]
+        drawn = np.empty_like(order)
+        drawn[order] = order[start + (generator.random(len(order)) * width).astype(np.int64)]
+        yield drawn
 
 
 def _bca_tails(

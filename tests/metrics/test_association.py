@@ -1,0 +1,220 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn import metrics as sklearn_metrics
+
+from routelab import metrics
+from tests.metrics.catalogue import ASSIGNMENTS, LABELS, bits, random_labelling, seeds
+
+EXPECTED = {
+    # name: information in bits, NMI, AMI, ARI, homogeneity, completeness
+    "perfect": (1, 1, 1, 1, 1, 1),
+    "partial": (0.3112781, 0.3437110, 0, 0, 0.3112781, 0.3836885),
+    "independent": (0, 0, -0.5, -0.5, 0, 0),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_mutual_information_family_of_the_catalogue(name):
+    found = metrics.label_agreement(LABELS, ASSIGNMENTS[name])
+    numbers = (
+        bits(found.information),
+        found.nmi,
+        found.ami,
+        found.ari,
+        found.homogeneity,
+        found.completeness,
+    )
+    assert numbers == pytest.approx(EXPECTED[name], abs=1e-6)
+    assert found.reason == ""
+
+
+def test_partial_routing_is_exactly_chance():
+    assert metrics.ami_score(LABELS, ASSIGNMENTS["partial"]) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("name", "nats"), [("perfect", 0.2310491), ("partial", 0.2157616)])
+def test_expected_information_of_the_catalogue(name, nats):
+    table = metrics.contingency_table(LABELS, ASSIGNMENTS[name])
+    assert metrics.expected_information(table) == pytest.approx(nats, abs=1e-6)
+
+
+def test_a_collapsed_layer_is_nan_with_a_reason_and_the_library_value_kept():
+    found = metrics.label_agreement(LABELS, ASSIGNMENTS["collapsed"])
+    assert np.isnan(found.ami)
+    assert np.isnan(found.information)
+    assert found.reason == "degenerate: one expert is used"
+    assert found.library.ami == pytest.approx(0)
+    assert (found.library.homogeneity, found.library.completeness) == (0, 1)
+
+
+def test_one_class_is_nan_with_a_reason():
+    found = metrics.label_agreement([0, 0, 0, 0], ASSIGNMENTS["partial"])
+    assert found.reason == "degenerate: one class"
+    assert np.isnan(found.ami)
+    assert (found.library.homogeneity, found.library.completeness) == (1, 0)
+
+
+def test_no_image_is_nan_with_a_reason():
+    found = metrics.label_agreement([], [])
+    assert found.reason == "degenerate: no image"
+    assert np.isnan(found.library).all()
+
+
+@pytest.mark.parametrize(
+    ("times", "ami", "ari"), [(2, 0.2303359, 0.16), (10, 0.3295444, 0.2352941)]
+)
+def test_repeating_images_invents_evidence(times, ami, ari):
+    found = metrics.label_agreement(LABELS.repeat(times), ASSIGNMENTS["partial"].repeat(times))
+    assert (found.ami, found.ari) == pytest.approx((ami, ari), abs=1e-6)
+
+
+def test_groups_of_one_image_explain_everything_by_chance():
+    found = metrics.label_agreement(LABELS, [0, 1, 2, 3])
+    assert found.nmi == pytest.approx(2 / 3)
+    assert found.ami == pytest.approx(0, abs=1e-12)
+
+
+def test_nmi_inflates_with_groups_and_ami_does_not():
+    generator = np.random.default_rng(0)
+    labels = np.arange(100) % 10
+    nmi, ami = [], []
+    for groups in (2, 10, 50):
+        runs = [
+            metrics.label_agreement(labels, generator.integers(0, groups, 100)) for _ in range(40)
+        ]
+        nmi.append(np.mean([run.nmi for run in runs]))
+        ami.append(np.mean([run.ami for run in runs]))
+    assert nmi == pytest.approx([0.03, 0.21, 0.49], abs=0.03)
+    assert ami == pytest.approx([0, 0, 0], abs=0.02)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_scores_agree_with_scikit_learn(seed):
+    labels, experts = random_labelling(seed)
+    found = metrics.label_agreement(labels, experts)
+    expected = {
+        "information": sklearn_metrics.mutual_info_score,
+        "nmi": sklearn_metrics.normalized_mutual_info_score,
+        "ami": sklearn_metrics.adjusted_mutual_info_score,
+        "ari": sklearn_metrics.adjusted_rand_score,
+        "homogeneity": sklearn_metrics.homogeneity_score,
+        "completeness": sklearn_metrics.completeness_score,
+        "v_measure": sklearn_metrics.v_measure_score,
+        "fowlkes_mallows": sklearn_metrics.fowlkes_mallows_score,
+    }
+    for name, library in expected.items():
+        assert getattr(found, name) == pytest.approx(library(labels, experts), abs=1e-9), name
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_theil_u_and_the_smaller_entropy_by_scipy(seed):
+    labels, experts = random_labelling(seed)
+    found = metrics.label_agreement(labels, experts)
+    of_class, of_expert = (stats.entropy(np.bincount(part)) for part in (labels, experts))
+    assert found.homogeneity == pytest.approx(found.information / of_class)
+    assert found.completeness == pytest.approx(found.information / of_expert)
+    assert found.of_smaller == pytest.approx(found.information / min(of_class, of_expert))
+    assert metrics.mean_margin_entropy(metrics.contingency_table(labels, experts)) == pytest.approx(
+        (of_class + of_expert) / 2
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds, st.permutations(range(4)))
+def test_names_of_experts_do_not_matter(seed, order):
+    labels, experts = random_labelling(seed)
+    renamed = np.array(order)[experts]
+    first, second = (metrics.label_agreement(labels, part) for part in (experts, renamed))
+    assert second[:9] == pytest.approx(first[:9], abs=1e-9)
+
+
+def test_soft_mass_has_information_and_no_ami():
+    table = metrics.class_sums(LABELS, [[0.8, 0.2], [0.8, 0.2], [0.3, 0.7], [0.2, 0.8]], classes=2)
+    assert bits(metrics.table_information(table)) == pytest.approx(0.2315928, abs=1e-6)
+    with pytest.raises(ValueError, match=r"table holds fractions.*permutation_test"):
+        metrics.expected_information(table)
+    with pytest.raises(ValueError, match="table holds fractions"):
+        metrics.cramers_v(table)
+
+
+@pytest.mark.parametrize(
+    ("name", "plain", "corrected"),
+    [("perfect", 1, 1), ("partial", 0.5773503, 0), ("independent", 0, 0)],
+)
+def test_cramers_v_of_the_catalogue(name, plain, corrected):
+    table = metrics.contingency_table(LABELS, ASSIGNMENTS[name])
+    assert metrics.cramers_v(table, corrected=False) == pytest.approx(plain, abs=1e-6)
+    assert metrics.cramers_v(table) == pytest.approx(corrected, abs=1e-6)
+
+
+def test_cramers_v_of_a_collapsed_layer_is_nan():
+    assert np.isnan(metrics.cramers_v(metrics.contingency_table(LABELS, [0, 0, 0, 0], experts=2)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_cramers_v_agrees_with_scipy(seed):
+    table = metrics.contingency_table(*random_labelling(seed))
+    used = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0].astype(int)
+    expected = stats.contingency.association(used, method="cramer")
+    assert metrics.cramers_v(table, corrected=False) == pytest.approx(expected)
+
+
+def test_cramers_v_of_chance_is_corrected_to_about_zero():
+    generator = np.random.default_rng(0)
+    plain, corrected = [], []
+    for _ in range(100):
+        table = metrics.contingency_table(
+            generator.integers(0, 10, 80), generator.integers(0, 8, 80)
+        )
+        plain.append(metrics.cramers_v(table, corrected=False))
+        corrected.append(metrics.cramers_v(table))
+    assert np.mean(plain) > 0.3
+    assert np.mean(corrected) < 0.1
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_table_agrees_with_scikit_learn(seed):
+    labels, experts = random_labelling(seed, images=300)
+    expected = sklearn_metrics.cluster.contingency_matrix(labels, experts)
+    assert np.array_equal(metrics.contingency_table(labels, experts), expected)
+
+
+def test_a_table_keeps_dead_experts_and_empty_classes():
+    assert metrics.contingency_table([0, 1], [0, 0], classes=3, experts=2).shape == (3, 2)
+
+
+def test_prediction_and_label_of_the_catalogue():
+    found = metrics.prediction_agreement(LABELS, ASSIGNMENTS["partial"], ASSIGNMENTS["partial"])
+    assert found.with_prediction == pytest.approx(1)
+    assert found.with_label == pytest.approx(0, abs=1e-12)
+    assert found.wrong == 1
+    assert np.isnan(found.wrong_with_label), "one wrong image has no agreement"
+
+
+def test_wrong_images_tell_prediction_from_label():
+    labels = np.arange(40) % 4
+    predictions = np.where(np.arange(40) < 20, labels, (labels + 1 + np.arange(40) // 4 % 2) % 4)
+    found = metrics.prediction_agreement(labels, predictions, predictions)
+    assert found.wrong == 20
+    assert found.wrong_with_prediction == pytest.approx(1)
+    assert found.wrong_with_label < found.wrong_with_prediction
+
+
+def test_experts_of_two_seeds_are_matched():
+    assert metrics.matched_agreement([0, 0, 1, 1], [1, 1, 0, 0]) == 1
+    assert metrics.matched_agreement([0, 0, 1, 1], [1, 1, 0, 1]) == 0.75
+    assert metrics.ami_score([0, 0, 1, 1], [1, 1, 0, 0]) == pytest.approx(1)
+
+
+def test_labels_of_different_lengths_are_refused():
+    with pytest.raises(ValueError, match="labels has 2 rows and assignment has 3"):
+        metrics.label_agreement([0, 1], [0, 1, 1])
+    with pytest.raises(ValueError, match="labels has 2 rows and predictions has 1"):
+        metrics.prediction_agreement([0, 1], [0], [0, 1])
