@@ -72,7 +72,7 @@ def consistency_test(
 
     Notes
     -----
-    A million images, 16 experts and 1,000 classes: about 0.1 s a shuffle on one core, 0.4 GB in all.
+    A million images, 16 experts, 1,000 classes: about 0.1 s a shuffle on one core, 0.4 GB in all.
 
     >>> found = consistency_test([0, 0, 1, 1], [[1, 0], [1, 0], [0, 1], [1, 0]])
     >>> found.max_share.observed, found.max_share.p  # 0.75, and so is every other labelling
