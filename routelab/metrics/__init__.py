@@ -50,9 +50,7 @@ nulls          permutation_test, null_draws, against_null, adjusted_score, max_s
                benjamini_hochberg, split_halves, split_half_correlation, design_effect
 """
 
-from routelab.metrics.arrays import (
-    row_shares,
-)
+from routelab.metrics.arrays import row_shares
 from routelab.metrics.association import (
     LabelAgreement,
     LibraryScores,
@@ -67,12 +65,7 @@ from routelab.metrics.association import (
     prediction_agreement,
     table_information,
 )
-from routelab.metrics.capacity import (
-    Success,
-    capacity_success,
-    expert_success,
-    processed_share,
-)
+from routelab.metrics.capacity import Success, capacity_success, expert_success, processed_share
 from routelab.metrics.clusters import (
     ClusterAgreement,
     NeighbourPurity,
@@ -89,11 +82,7 @@ from routelab.metrics.coactivation import (
     coactivation_lift,
     coactivation_matrix,
 )
-from routelab.metrics.comparisons import (
-    McNemar,
-    benjamini_hochberg,
-    mcnemar,
-)
+from routelab.metrics.comparisons import McNemar, benjamini_hochberg, mcnemar
 from routelab.metrics.concentration import (
     combine_share,
     cumulative_mass,
@@ -113,15 +102,8 @@ from routelab.metrics.consistency import (
     max_share,
     variance_explained,
 )
-from routelab.metrics.consistency_null import (
-    ConsistencyTest,
-    consistency_test,
-)
-from routelab.metrics.contribution import (
-    Contribution,
-    branch_share,
-    contribution_share,
-)
+from routelab.metrics.consistency_null import ConsistencyTest, consistency_test
+from routelab.metrics.contribution import Contribution, branch_share, contribution_share
 from routelab.metrics.entropy import (
     jensen_shannon_divergence,
     kullback_leibler_divergence,
@@ -161,12 +143,7 @@ from routelab.metrics.intervals import (
     resampled_rows,
     wilson_interval,
 )
-from routelab.metrics.labellings import (
-    every_labelling,
-    labelling_count,
-    shuffles,
-    smallest_p,
-)
+from routelab.metrics.labellings import every_labelling, labelling_count, shuffles, smallest_p
 from routelab.metrics.load import (
     cold_experts,
     cv_squared,
@@ -204,12 +181,7 @@ from routelab.metrics.paths import (
     transition_matrix,
     weighted_jaccard,
 )
-from routelab.metrics.probes import (
-    Probe,
-    linear_probe,
-    probe_efficiency,
-    random_projection,
-)
+from routelab.metrics.probes import Probe, linear_probe, probe_efficiency, random_projection
 from routelab.metrics.profiles import (
     choice_mass,
     class_counts,
@@ -228,11 +200,7 @@ from routelab.metrics.redundancy import (
     slot_parameter_redundancy,
     slot_redundancy,
 )
-from routelab.metrics.spatial import (
-    Coherence,
-    shuffled_agreement,
-    spatial_coherence,
-)
+from routelab.metrics.spatial import Coherence, shuffled_agreement, spatial_coherence
 from routelab.metrics.specialization import (
     Relevance,
     expert_class_entropy,
