@@ -29,9 +29,10 @@ def quantize(logits: Tensor) -> FixedPoint:
     An image whose logits are all 0 has scale 0. An image with a NaN or an infinite logit has a
     scale that is not finite.
     """
-    scale = logits.abs().amax(dim=(1, 2)).float() / STEPS
+    flat = logits.flatten(1)
+    scale = torch.maximum(flat.amax(dim=1), -flat.amin(dim=1)).float() / STEPS
     step = torch.where(scale > 0, scale, torch.ones_like(scale))
-    integers = (logits / step[:, None, None]).round_().clamp_(-STEPS, STEPS).to(torch.int16)
+    integers = (logits / step[:, None, None]).round_().to(torch.int16)
     return FixedPoint(integers, scale)
 
 

@@ -14,7 +14,13 @@ from torch import Tensor
 
 from routelab.capture.pipeline import Address, Field
 from routelab.capture.quantize import quantize
-from routelab.capture.reductions import pool_features, reduce_routing
+from routelab.capture.reductions import (
+    decide,
+    image_profiles,
+    image_tables,
+    layer_sums,
+    pool_features,
+)
 from routelab.capture.taps import Sight
 from routelab.models import Routing, SoftWeights
 from routelab.records import CaptureCard, Level, RouterSpec
@@ -48,18 +54,19 @@ def record(sight: Sight, detail: Detail, full_rows: int) -> Iterator[tuple[Addre
     At level `totals` profile and hits are still yielded, because the sums by class need them; the
     writer drops the rows.
     """
-    key = sight.spec.key
-    reduction = reduce_routing(sight.routing, sight.spec)
-    for name, sums in reduction.sums.items():
+    routing, spec, key = sight.routing, sight.spec, sight.spec.key
+    decision = decide(routing, spec)
+    for name, sums in layer_sums(decision, routing, spec).items():
         yield Address(SUMS, key, name), sums
     if detail.level == "totals":
-        for name in ("profile", "hits"):
-            yield Address(TABLES, key, name), reduction.images[name]
+        for name, rows in image_profiles(decision).items():
+            yield Address(TABLES, key, name), rows
         return
-    for name, rows in {**reduction.images, **_features(sight, detail)}.items():
+    tables = image_tables(decision, routing, spec) | _features(sight, detail)
+    for name, rows in tables.items():
         yield Address(TABLES, key, name), rows
     if full_rows > 0:
-        for name, rows in full_routing(sight.routing, sight.spec, full_rows).items():
+        for name, rows in full_routing(routing, spec, full_rows).items():
             yield Address(FULL, key, name), rows
         if detail.features == "tokens":
             yield Address(FULL, key, "tokens"), sight.inputs[:full_rows].to(FEATURE)

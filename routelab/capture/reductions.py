@@ -18,13 +18,6 @@ from routelab.models import Routing, SoftWeights, SparseChoice
 from routelab.records import RouterSpec
 
 
-class Reduction(NamedTuple):
-    """`images`: one row an image, `(B, …)`; `sums`: increments of the running totals."""
-
-    images: dict[str, Tensor]
-    sums: dict[str, Tensor]
-
-
 class Choice(NamedTuple):
     """Each patch token's distribution over experts, and the expert that it prefers.
 
@@ -38,44 +31,70 @@ class Choice(NamedTuple):
     valid: Tensor
 
 
-def reduce_routing(routing: Routing, spec: RouterSpec) -> Reduction:
-    """Per-image tables and increments of the totals of one layer.
+class Decision(NamedTuple):
+    """Routing of one layer as masses: `mass (B, N, E)`, its patch rows, and their `choice`."""
 
-    Parameters
-    ----------
-    routing
-        What the layer's router returned for B images.
-    spec
-        The layer: tokens, prefix tokens, grid, experts and their slots.
+    mass: Tensor
+    patches: Tensor
+    choice: Choice
+
+
+def decide(routing: Routing, spec: RouterSpec) -> Decision:
+    """Masses and preferences of one layer's routing of B images."""
+    mass = token_mass(routing, spec)
+    patches = mass[:, spec.prefix :]
+    return Decision(mass, patches, choose(patches))
+
+
+def layer_sums(decision: Decision, routing: Routing, spec: RouterSpec) -> dict[str, Tensor]:
+    """Increments of the totals: coactivation (E, E), position_mass (T, E), mass_log_mass, tokens.
+
+    Coactivation is Σ_t m_i·m_j over patch tokens (soft), or the number of tokens that both experts
+    kept (sparse). `mass_log_mass` is Σ p ln p over the `tokens` patch tokens that have any mass.
+    """
+    if isinstance(routing, SoftWeights):
+        together = decision.patches
+    else:
+        together = kept(routing, spec)[:, spec.prefix :]
+    flat = together.flatten(0, 1)
+    return {
+        "coactivation": flat.T @ flat,
+        "position_mass": decision.patches.sum(dim=0),
+        "mass_log_mass": -entropy(decision.choice.shares).sum(),
+        "tokens": decision.choice.valid.sum(),
+    }
+
+
+def image_profiles(decision: Decision) -> dict[str, Tensor]:
+    """Mean mass of an image's patch tokens, and how many prefer each expert, `(B, E)` each."""
+    choice, profile = decision.choice, decision.patches.mean(dim=1)
+    hits = torch.zeros(profile.shape, dtype=torch.int32, device=profile.device)
+    hits.scatter_add_(1, choice.top, choice.valid.int())
+    return {"profile": profile, "hits": hits}
+
+
+def image_tables(decision: Decision, routing: Routing, spec: RouterSpec) -> dict[str, Tensor]:
+    """One row an image.
 
     Returns
     -------
-    Reduction
-        `images`: profile (B, E), prefix_mass (B, prefix, E), hits (B, E) int32, token_entropy,
-        hardness, margin, disagreement, coherence (B,), and effective_tokens (soft) or dropped and
-        gate_probs_profile (sparse). `sums`: coactivation (E, E), position_mass (T, E),
-        mass_log_mass () and tokens ().
+    dict
+        profile (B, E), hits (B, E) int32; means over the patch tokens that have any mass:
+        token_entropy, hardness, margin, disagreement, coherence (B,), NaN where there is none;
+        prefix_mass (B, prefix, E) where there are prefix tokens; effective_tokens (B,) for soft
+        routing, dropped (B,) and gate_probs_profile (B, E) for sparse.
     """
-    mass = token_mass(routing, spec)
-    patches = mass[:, spec.prefix :]
-    choice = choose(patches)
-    profile = patches.mean(dim=1)
-    images = {"profile": profile, **_token_statistics(choice, profile)}
-    images["coherence"] = coherence(choice, None if spec.image_level else spec.grid)
+    tables = image_profiles(decision)
+    tables |= _token_means(decision.choice, tables["profile"])
+    tables["coherence"] = coherence(decision.choice, None if spec.image_level else spec.grid)
     if spec.prefix:
-        images["prefix_mass"] = mass[:, : spec.prefix]
-    images |= _family_statistics(routing, spec)
-    together = (
-        patches if isinstance(routing, SoftWeights) else kept(routing, spec)[:, spec.prefix :]
-    )
-    flat = together.flatten(0, 1)
-    sums = {
-        "coactivation": flat.T @ flat,
-        "position_mass": patches.sum(dim=0),
-        "mass_log_mass": -entropy(choice.shares).sum(),
-        "tokens": choice.valid.sum(),
-    }
-    return Reduction(images, sums)
+        tables["prefix_mass"] = decision.mass[:, : spec.prefix]
+    if isinstance(routing, SoftWeights):
+        tables["effective_tokens"] = effective_tokens(routing, spec)
+    else:
+        tables["dropped"] = dropped_share(routing, spec)
+        tables["gate_probs_profile"] = routing.probs[:, spec.prefix :].float().mean(dim=1)
+    return tables
 
 
 def token_mass(routing: Routing, spec: RouterSpec) -> Tensor:
@@ -160,30 +179,16 @@ def _by_expert(routing: SparseChoice, values: Tensor, spec: RouterSpec) -> Tenso
     return empty.scatter_add_(-1, routing.expert, values)
 
 
-def _token_statistics(choice: Choice, profile: Tensor) -> dict[str, Tensor]:
-    """Hits and the means over an image's valid patch tokens; NaN where it has none."""
-    valid, top = choice.valid, choice.top
-    hits = torch.zeros(profile.shape, dtype=torch.int32, device=profile.device)
-    hits.scatter_add_(1, top, valid.int())
-    count = valid.sum(dim=1)
-    second = choice.shares.scatter(-1, top[..., None], -math.inf).amax(dim=-1).clamp(min=0)
-    away = (top != profile.argmax(dim=-1, keepdim=True)) & valid
+def _token_means(choice: Choice, profile: Tensor) -> dict[str, Tensor]:
+    """Means over the valid patch tokens of each image; 0 / 0, so NaN, where it has none."""
+    count = choice.valid.sum(dim=1)
+    second = choice.shares.scatter(-1, choice.top[..., None], -math.inf).amax(dim=-1).clamp(min=0)
+    away = (choice.top != profile.argmax(dim=-1, keepdim=True)) & choice.valid
     return {
-        "hits": hits,
         "token_entropy": entropy(choice.shares).sum(dim=1) / count,
         "hardness": choice.largest.sum(dim=1) / count,
         "margin": (choice.largest - second).sum(dim=1) / count,
         "disagreement": away.sum(dim=1) / count,
-    }
-
-
-def _family_statistics(routing: Routing, spec: RouterSpec) -> dict[str, Tensor]:
-    """What only soft, or only sparse, routing has."""
-    if isinstance(routing, SoftWeights):
-        return {"effective_tokens": effective_tokens(routing, spec)}
-    return {
-        "dropped": dropped_share(routing, spec),
-        "gate_probs_profile": routing.probs[:, spec.prefix :].float().mean(dim=1),
     }
 
 

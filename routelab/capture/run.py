@@ -11,6 +11,7 @@ import time
 
 from routelab.capture.certificate import Witness, completeness
 from routelab.capture.interrupt import Interruption
+from routelab.capture.machine import keep_freed_memory
 from routelab.capture.options import CaptureOptions
 from routelab.capture.outcome import CaptureReport
 from routelab.capture.passes import Passes
@@ -50,6 +51,7 @@ def capture(options: CaptureOptions, reporter: Reporter | None = None) -> Captur
     """
     reporter = reporter or Reporter()
     check_output(options)
+    keep_freed_memory()
     session = open_session(options)
     seen = look(session)
     plan = make_plan(session, seen, options)

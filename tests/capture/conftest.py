@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from routelab.capture import CaptureOptions, capture
 from tests.capture.small import make_checkpoint, make_folder
 
 
@@ -28,3 +29,27 @@ def checkpoints(tmp_path_factory):
         return made[kind]
 
     return checkpoint
+
+
+@pytest.fixture(scope="session")
+def captured(checkpoints, images, tmp_path_factory):
+    """Report of a full capture by a router kind, made once; for tests that only read."""
+    folder, made = tmp_path_factory.mktemp("captured"), {}
+
+    def report(kind="soft"):
+        if kind not in made:
+            made[kind] = capture(
+                CaptureOptions(
+                    checkpoint=checkpoints(kind),
+                    data=str(images),
+                    out=folder / f"{kind}.zarr",
+                    batch_size=8,
+                    shard=16,
+                    full="all",
+                    features="tokens",
+                    verify=True,
+                )
+            )
+        return made[kind]
+
+    return report

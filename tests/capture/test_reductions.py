@@ -9,14 +9,17 @@ from hypothesis import strategies as st
 from routelab.capture.reductions import (
     choose,
     coherence,
+    decide,
     entropy,
+    image_profiles,
+    image_tables,
+    layer_sums,
     pool_features,
-    reduce_routing,
     token_mass,
 )
 from routelab.models import SoftWeights, SparseChoice
 from routelab.records import GroupRange, RouterSpec, SoftRecipe
-from tests.capture.plain_tables import image_sums, image_tables
+from tests.capture import plain_tables
 
 
 def soft_spec(*, groups=((0, 3, 2),), grid=(2, 3), prefix=2, recipe=True):
@@ -82,21 +85,29 @@ def plain(routing, spec):
         {name: value[i].numpy() for name, value in fields.items()}
         for i in range(len(routing.logits))
     ]
-    tables = [image_tables(arrays, spec) for arrays in images]
-    sums = [image_sums(arrays, spec) for arrays in images]
+    tables = [plain_tables.image_tables(arrays, spec) for arrays in images]
+    sums = [plain_tables.image_sums(arrays, spec) for arrays in images]
     return (
         {name: np.stack([t[name] for t in tables]) for name in tables[0]},
         {name: np.sum([s[name] for s in sums], axis=0) for name in sums[0]},
     )
 
 
+def tables_of(routing, spec):
+    return image_tables(decide(routing, spec), routing, spec)
+
+
+def sums_of(routing, spec):
+    return layer_sums(decide(routing, spec), routing, spec)
+
+
 def assert_equal_to_plain(routing, spec):
-    reduction = reduce_routing(routing, spec)
+    found_tables, found_sums = tables_of(routing, spec), sums_of(routing, spec)
     tables, sums = plain(routing, spec)
-    assert reduction.images.keys() == tables.keys()
-    assert reduction.sums.keys() == sums.keys()
+    assert found_tables.keys() == tables.keys()
+    assert found_sums.keys() == sums.keys()
     for name, expected in (tables | sums).items():
-        found = (reduction.images | reduction.sums)[name].numpy()
+        found = (found_tables | found_sums)[name].numpy()
         np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6, err_msg=name)
 
 
@@ -127,7 +138,7 @@ def test_the_worked_soft_example_of_the_metrics_authority():
         layer="mlp", depth=0, kind="soft", tokens=4, grid=(2, 2), width=4, groups=(group,),
         recipe=SoftRecipe(),
     )  # fmt: skip
-    images = reduce_routing(SoftWeights(logits.softmax(1), logits.softmax(2), logits), spec).images
+    images = tables_of(SoftWeights(logits.softmax(1), logits.softmax(2), logits), spec)
     np.testing.assert_allclose(images["profile"][0], [0.5142857, 0.4857143], atol=1e-6)
     assert float(images["hardness"]) == pytest.approx(0.7476190, abs=1e-6)
     np.testing.assert_array_equal(images["hits"][0], [2, 2])
@@ -145,7 +156,7 @@ def test_ties_go_to_the_lowest_expert():
 
 def test_an_image_without_a_kept_choice_has_no_token_statistics():
     spec = sparse_spec()
-    images = reduce_routing(sparse_routing(spec, 1, 0, drop=1.0), spec).images
+    images = tables_of(sparse_routing(spec, 1, 0, drop=1.0), spec)
     assert images["dropped"].item() == 1.0
     assert not images["hits"].any()
     assert not images["profile"].any()
@@ -155,7 +166,7 @@ def test_an_image_without_a_kept_choice_has_no_token_statistics():
 
 def test_one_expert_is_certain():
     spec = sparse_spec(experts=1, k=1)
-    images = reduce_routing(sparse_routing(spec, 2, 0, drop=0.0), spec).images
+    images = tables_of(sparse_routing(spec, 2, 0, drop=0.0), spec)
     assert images["hardness"].tolist() == [1.0, 1.0]
     assert images["margin"].tolist() == [1.0, 1.0]
     assert images["token_entropy"].tolist() == [0.0, 0.0]
@@ -163,7 +174,7 @@ def test_one_expert_is_certain():
 
 def test_a_very_sharp_router_gives_finite_entropies():
     spec = soft_spec()
-    images = reduce_routing(soft_routing(spec, 2, 1, scale=3000.0), spec).images
+    images = tables_of(soft_routing(spec, 2, 1, scale=3000.0), spec)
     assert torch.isfinite(images["token_entropy"]).all()
     assert ((images["effective_tokens"] >= 1) & (images["effective_tokens"] < 1.001)).all()
 
@@ -183,3 +194,12 @@ def test_no_grid_means_no_coherence():
 def test_pooling_leaves_class_and_register_tokens_out():
     tokens = torch.tensor([[[100.0], [1.0], [3.0]]])
     assert pool_features(tokens, 1).item() == 2.0
+
+
+def test_totals_need_no_more_than_profiles_and_hits():
+    spec = sparse_spec()
+    routing = sparse_routing(spec, 3, 5)
+    few, all_of_them = image_profiles(decide(routing, spec)), tables_of(routing, spec)
+    assert few.keys() == {"profile", "hits"}
+    for name, rows in few.items():
+        assert torch.equal(rows, all_of_them[name])

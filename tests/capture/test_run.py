@@ -1,8 +1,12 @@
+import shutil
+
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from routelab.capture import CaptureOptions, Reporter, capture, replay_store
+from routelab.data import open_data
 from routelab.models import load_checkpoint
 from routelab.records import Refusal
 from routelab.store import open_store, verify_store
@@ -26,16 +30,13 @@ def full_routing(store, layer, image):
 
 
 @pytest.mark.parametrize("kind", ROUTERS)
-def test_a_capture_is_certified_and_equals_a_plain_recomputation(
-    kind, checkpoints, images, tmp_path
-):
-    out = tmp_path / "store.zarr"
-    report = capture(options(checkpoints(kind), images, out, verify=True))
+def test_a_capture_is_certified_and_equals_a_plain_recomputation(kind, captured):
+    report = captured(kind)
     assert report.status == "complete"
     assert report.exit_code == 0
     assert report.certificate.passed, report.warnings
     assert not report.warnings
-    store = open_store(out)
+    store = open_store(report.store)
     assert store.committed == 50
     assert store.classes == CLASSES
     assert [check for check in verify_store(store) if not check.passed] == []
@@ -63,9 +64,8 @@ def test_a_capture_is_certified_and_equals_a_plain_recomputation(
 
 
 @pytest.mark.parametrize("kind", ["soft", "image"])
-def test_totals_are_the_sums_of_the_tables(kind, checkpoints, images, tmp_path):
-    capture(options(checkpoints(kind), images, tmp_path / "s.zarr"))
-    store = open_store(tmp_path / "s.zarr")
+def test_totals_are_the_sums_of_the_tables(kind, captured):
+    store = open_store(captured(kind).store)
     labels = store.labels
     for spec in store.layers:
         profile, hits = store.table(spec.key, "profile"), store.table(spec.key, "hits")
@@ -104,16 +104,11 @@ def test_predictions_probabilities_and_features_are_the_model_s_own(checkpoints,
 
 
 def pixels_of(images, card):
-    from routelab.data import open_data
-
     return next(iter(open_data(str(images), card.transform).batches(50))).pixels
 
 
-def test_thumbnails_show_the_images(checkpoints, images, tmp_path):
-    from PIL import Image
-
-    capture(options(checkpoints(), images, tmp_path / "s.zarr", limit=8))
-    store = open_store(tmp_path / "s.zarr")
+def test_thumbnails_show_the_images(captured, images):
+    store = open_store(captured().store)
     first = np.asarray(Image.open(images / store.ids[0]))
     assert np.abs(store.thumbnails(slice(0, 1))[0].astype(int) - first).max() <= 1
 
@@ -169,9 +164,9 @@ def test_a_dry_run_plans_and_writes_nothing(checkpoints, images, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_plan_is_what_is_written(checkpoints, images, tmp_path):
-    report = capture(options(checkpoints(), images, tmp_path / "s.zarr"))
-    store, plan = open_store(tmp_path / "s.zarr"), report.plan
+def test_the_plan_is_what_is_written(captured):
+    report = captured()
+    store, plan = open_store(report.store), report.plan
     for spec in plan.layers:
         planned = {(a.section, a.name): a for a in plan.arrays if a.layer == spec.key}
         written = {
@@ -217,9 +212,9 @@ def test_a_finished_store_can_be_replayed_later(checkpoints, images, tmp_path):
     }
 
 
-def test_replaying_finds_changed_routing(checkpoints, images, tmp_path):
+def test_replaying_finds_changed_routing(captured, checkpoints, tmp_path):
     out = tmp_path / "s.zarr"
-    capture(options(checkpoints("topk"), images, out))
+    shutil.copytree(captured("topk").store, out)
     changed = exchange_two_images(out / "layers" / "01" / "expert")
     failed = {check.name for check in replay_store(out, checkpoints("topk")) if not check.passed}
     assert changed
@@ -237,16 +232,12 @@ def exchange_two_images(folder):
     return not np.array_equal(rows[0], rows[1])
 
 
-def test_another_checkpoint_is_not_replayed(checkpoints, images, tmp_path):
-    out = tmp_path / "s.zarr"
-    capture(options(checkpoints("topk"), images, out, limit=8))
+def test_another_checkpoint_is_not_replayed(captured, checkpoints):
     with pytest.raises(Refusal, match="another checkpoint"):
-        replay_store(out, checkpoints("soft"))
+        replay_store(captured("topk").store, checkpoints("soft"))
 
 
-def test_other_images_are_not_replayed(checkpoints, images, tmp_path):
-    out = tmp_path / "s.zarr"
-    capture(options(checkpoints(), images, out))
+def test_other_images_are_not_replayed(captured, checkpoints, tmp_path):
     other = make_folder(tmp_path / "other", 12)
     with pytest.raises(Refusal, match="are not the 50"):
-        replay_store(out, checkpoints(), data=str(other))
+        replay_store(captured().store, checkpoints(), data=str(other))
