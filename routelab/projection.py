@@ -58,9 +58,9 @@ def project(
 
 
 def principal_components(features: FloatArray, count: int) -> FloatArray:
-    """The first principal components `(n, count)`, padded with zeros where there are fewer."""
+    """The first principal components, at most `count` and at least 2 columns (zeros if need be)."""
     kept = min(count, *features.shape)
-    found = np.zeros((len(features), count if count == 2 else kept))
+    found = np.zeros((len(features), max(kept, 2)))
     found[:, :kept] = PCA(kept, svd_solver="full").fit_transform(features)
     return found
 

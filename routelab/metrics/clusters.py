@@ -1,4 +1,4 @@
-"""Do features fall into groups, and are these classes or experts? In feature space, never on a map."""
+"""Do features fall into groups, and are these classes or experts? Never asked of a map."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def silhouette(features: ArrayLike, labels: ArrayLike, *, metric: str = "cosine"
 
 
 class NeighbourPurity(NamedTuple):
-    """Mean share of neighbours with the same label, its chance, and the most that could be reached."""
+    """Mean share of neighbours with the same label, its chance, and the most it could be."""
 
     purity: float
     chance: float
@@ -69,7 +69,7 @@ def feature_clusters(
 
 
 class ClusterAgreement(NamedTuple):
-    """Adjusted mutual information of clusters with classes, of clusters with experts; 0 by chance."""
+    """Adjusted mutual information of clusters with classes, and with experts; 0 by chance."""
 
     with_class: float
     with_expert: float

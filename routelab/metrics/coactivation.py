@@ -9,7 +9,7 @@ from routelab.metrics.arrays import FloatArray, masses, ratio
 
 
 def coactivation_counts(selected: ArrayLike) -> FloatArray:
-    """Tokens that both experts took, `(E, E)`, of `selected (…, E)` 0/1; the diagonal is their load.
+    """Tokens that both experts took, `(E, E)`, of `selected (…, E)` 0/1; load on the diagonal.
 
     Every pair of a token's k choices counts (P1). Soft routing: pass the mass, and read Σ m_i m_j.
     """
@@ -40,7 +40,7 @@ def coactivation_lift(together: ArrayLike, work: ArrayLike, tokens: float) -> Fl
 
 
 def coactivation_jaccard(together: ArrayLike) -> FloatArray:
-    """N_ij / (N_i + N_j − N_ij), `(E, E)` from 0 to 1, of counts; NaN diagonal and dead pairs (P1)."""
+    """N_ij / (N_i + N_j − N_ij) of counts, `(E, E)`, 0 to 1; NaN diagonal and dead pairs (P1)."""
     pairs = _square(together)
     load = pairs.diagonal()
     matrix = ratio(pairs, load[:, None] + load[None] - pairs)

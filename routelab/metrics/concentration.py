@@ -27,7 +27,7 @@ def effective_tokens(dispatch: ArrayLike, *, order: int = 1) -> FloatArray:
 
 
 def cumulative_mass(weights: ArrayLike) -> FloatArray:
-    """Sorted from the largest and summed up along the last axis: a straight line is uniform (T2)."""
+    """Summed up from the largest along the last axis: a straight line is uniform (T2)."""
     return np.cumsum(np.sort(masses(weights, name="weights"), axis=-1)[..., ::-1], axis=-1)
 
 

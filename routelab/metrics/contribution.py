@@ -1,4 +1,4 @@
-"""What does an expert add to the output? Combine mass is not contribution: output size counts too."""
+"""What does an expert add to the output? Not its combine mass: output size counts too."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def contribution_share(outputs: ArrayLike) -> Contribution:
 
 
 def branch_share(branch: ArrayLike, rest: ArrayLike) -> FloatArray:
-    """‖branch‖ / (‖branch‖ + ‖rest‖) along the last axis: shared against routed, MoE against residual."""
+    """‖branch‖ / (‖branch‖ + ‖rest‖) along the last axis, as of shared against routed."""
     first = np.linalg.norm(finite(branch, name="branch"), axis=-1)
     second = np.linalg.norm(finite(rest, name="rest"), axis=-1)
     return ratio(first, first + second)

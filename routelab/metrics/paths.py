@@ -1,4 +1,4 @@
-"""Which experts follow each other through the layers? Transitions, paths, and how many there are."""
+"""Which experts follow each other through the layers? Transitions, paths, their number."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def path_numbers(paths: ArrayLike) -> IntArray:
 
 
 def path_entropy(paths: ArrayLike) -> float:
-    """Entropy of the paths `(n, L)` in nats; its exponential is the number of effective paths (P5)."""
+    """Entropy of the paths `(n, L)` in nats; its exponential counts the effective paths (P5)."""
     numbers = path_numbers(paths)
     if not len(numbers):
         return float("nan")
@@ -71,7 +71,7 @@ def nominal_degree_log(experts: int, k: int, layers: int) -> float:
 
 
 class RoutingDegree(NamedTuple):
-    """ln of the nominal and of the effective number of paths, and their quotient (NaN if nominal 1)."""
+    """Logarithms of the nominal and effective number of paths; their quotient (NaN if 0/0)."""
 
     nominal_log: float
     effective_log: float

@@ -45,7 +45,7 @@ def cosine_matrix(vectors: ArrayLike, *, centred: bool = False) -> FloatArray:
 
 
 def slot_divergence(dispatch: ArrayLike) -> FloatArray:
-    """Jensen–Shannon divergence (bits) between the dispatch columns of one image `(T, S)`: `(S, S)`."""
+    """Jensen–Shannon divergence (bits) between dispatch columns of an image `(T, S)`: `(S, S)`."""
     columns = finite(dispatch, name="dispatch", ndim=2).T
     return jensen_shannon_divergence(
         np.repeat(columns[:, None], len(columns), axis=1),

@@ -77,7 +77,7 @@ def expert_information(table: ArrayLike) -> FloatArray:
 def multinomial_divergence(
     mix: ArrayLike, count: int, *, draws: int = 1000, seed: int = 0
 ) -> float:
-    """Mean divergence (bits) of so many independent images from a class mix `(C,)`: chance of S2."""
+    """Mean divergence (bits) of so many images drawn from a class mix `(C,)`: chance of S2."""
     share = masses(mix, name="mix", ndim=1)
     if count < 1:
         return float("nan")
@@ -99,7 +99,7 @@ def lift(table: ArrayLike) -> FloatArray:
 
 
 def pointwise_information(table: ArrayLike) -> FloatArray:
-    """log2 of the lift, `(C, E)` in bits: 0 by chance; NaN, never −∞, where a cell is empty (S3)."""
+    """Logarithm (bits) of the lift, `(C, E)`: 0 by chance; NaN, never −∞, if empty (S3)."""
     times = lift(table)
     return np.log2(np.where(times > 0, times, np.nan))
 
@@ -139,7 +139,7 @@ class Relevance(NamedTuple):
 
 
 def expert_relevance(score: ArrayLike, *, share: float) -> Relevance:
-    """Smallest set of experts that holds `share` of a class's score, ties at the cut included (S5)."""
+    """Smallest set of experts that holds `share` of a class's score, ties included (S5)."""
     values = masses(score, name="score", ndim=1)
     portions = ratio(values, values.sum())
     ordered = np.sort(portions)[::-1]

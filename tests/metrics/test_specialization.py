@@ -1,0 +1,127 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.spatial.distance import jensenshannon
+from scipy.stats import entropy
+
+from routelab import metrics
+
+FX_B = np.array([[2.0, 0.0], [1.0, 1.0]])
+TABLES = arrays(np.int64, (4, 3), elements=st.integers(0, 9)).filter(
+    lambda t: (t.sum(axis=0) > 0).all() and (t.sum(axis=1) > 0).all()
+)
+
+
+def test_worked_example_of_the_class_mix_of_an_expert():
+    np.testing.assert_allclose(metrics.expert_class_share(FX_B), [[2 / 3, 0], [1 / 3, 1]])
+    np.testing.assert_allclose(metrics.expert_purity(FX_B), [2 / 3, 1])
+    assert metrics.overall_purity(FX_B) == 0.75
+    bits = metrics.expert_class_entropy(FX_B, normalized=False) / np.log(2)
+    np.testing.assert_allclose(bits, [0.9182958, 0], atol=1e-6)
+
+
+def test_worked_example_of_divergence_and_of_its_sum():
+    np.testing.assert_allclose(metrics.expert_divergence(FX_B), [0.0207208, 0.3112781], atol=1e-6)
+    information = metrics.expert_information(FX_B)
+    np.testing.assert_allclose(information, [0.0817042, 1], atol=1e-6)
+    load = FX_B.sum(axis=0) / FX_B.sum()
+    assert load @ information == pytest.approx(0.3112781, abs=1e-6)
+
+
+@pytest.mark.parametrize(("count", "mean"), [(1, 0.3112781), (2, 0.1556391), (4, 0.0633072)])
+def test_chance_of_divergence_for_a_small_count(count, mean):
+    drawn = metrics.multinomial_divergence([0.5, 0.5], count, draws=40_000)
+    assert drawn == pytest.approx(mean, abs=0.004)
+
+
+def test_worked_example_of_lift():
+    np.testing.assert_allclose(metrics.lift(FX_B), [[4 / 3, 0], [2 / 3, 2]])
+    np.testing.assert_allclose(
+        metrics.log_lift(FX_B),
+        [[0.2515388, -0.8479969], [-0.4854268, 0.7369656]],
+        atol=1e-6,
+    )
+    information = metrics.pointwise_information(FX_B)
+    assert np.isnan(information[0, 1])
+    assert information[1, 1] == 1
+
+
+def test_worked_example_of_selectivity():
+    means = np.array([[0.8, 0.2], [0.25, 0.75]])
+    np.testing.assert_allclose(metrics.selectivity(means), [0.5238095, 0.5789474], atol=1e-6)
+    other = metrics.selectivity(means, preferred=[1, 0])
+    np.testing.assert_allclose(other, [-0.5238095, -0.5789474], atol=1e-6)
+
+
+def test_worked_example_of_relevance():
+    gates = np.array([[0.6, 0.4, 0], [0.7, 0, 0.3], [0.5, 0.5, 0]])
+    np.testing.assert_allclose(
+        metrics.expert_relevance(gates.mean(axis=0), share=0.5).score, [0.6, 0.3, 0.1]
+    )
+    np.testing.assert_allclose(
+        metrics.expert_relevance((gates > 0).sum(axis=0), share=0.5).score,
+        [0.5, 1 / 3, 1 / 6],
+    )
+    kept = metrics.expert_relevance([0.5, 0.3, 0.2], share=0.6).kept
+    assert kept.tolist() == [True, True, False]
+
+
+def test_ties_at_the_cut_are_all_kept():
+    assert metrics.expert_relevance([0.4, 0.2, 0.2, 0.2], share=0.5).kept.all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(TABLES)
+def test_divergences_agree_with_scipy(table):
+    share = table / table.sum(axis=0)
+    mix = table.sum(axis=1) / table.sum()
+    for e, (divergence, information, spread) in enumerate(
+        zip(
+            metrics.expert_divergence(table),
+            metrics.expert_information(table),
+            metrics.expert_class_entropy(table, normalized=False),
+            strict=True,
+        )
+    ):
+        assert divergence == pytest.approx(jensenshannon(share[:, e], mix, base=2) ** 2, abs=1e-9)
+        assert information == pytest.approx(entropy(share[:, e], mix, base=2), abs=1e-9)
+        assert spread == pytest.approx(entropy(share[:, e]), abs=1e-9)
+
+
+@settings(max_examples=25, deadline=None)
+@given(TABLES, st.permutations(range(3)))
+def test_relabelling_experts_only_reorders(table, order):
+    for measure in (metrics.expert_purity, metrics.expert_divergence):
+        np.testing.assert_allclose(measure(table[:, order]), measure(table)[list(order)])
+    np.testing.assert_allclose(metrics.lift(table[:, order]), metrics.lift(table)[:, order])
+
+
+def test_a_dead_expert_and_an_empty_class_are_nan_and_the_others_stay():
+    table = np.array([[2.0, 0, 1], [1, 0, 1], [0, 0, 0]])
+    for measure in (
+        metrics.expert_purity,
+        metrics.expert_divergence,
+        metrics.expert_class_entropy,
+        metrics.expert_information,
+    ):
+        found = measure(table)
+        assert np.isnan(found[1])
+        assert np.isfinite(found[[0, 2]]).all()
+    lift = metrics.lift(table)
+    assert np.isnan(lift[:, 1]).all()
+    assert np.isnan(lift[2]).all()
+    assert np.isfinite(metrics.log_lift(table)).all()
+
+
+def test_one_class_has_no_selectivity_and_no_normalised_entropy():
+    assert np.isnan(metrics.selectivity([[0.5, 0.5]])).all()
+    assert np.isnan(metrics.expert_class_entropy([[3.0, 1.0]])).all()
+    assert metrics.expert_purity([[3.0, 1.0]]).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
+def test_bad_tables_are_refused_by_name(bad):
+    with pytest.raises(ValueError, match="table holds"):
+        metrics.expert_purity([[1.0, bad]])
