@@ -97,6 +97,7 @@ def kill_and_resume(kills: int, seed: int, images: int) -> str:
         hits, reached = 0, []
         while hits < kills:
             if broken.exists() and open_store(broken).card.complete:
+                in_child(lambda: run(checkpoint, broken, images))
                 _assert_equal(whole, broken)
                 shutil.rmtree(broken)
             hits += in_child(

@@ -23,6 +23,7 @@ from routelab.capture.verify import VERIFIED_BATCHES, look_again, stored_arrays
 from routelab.records import Certificate, StoreCard
 from routelab.store import StoreWriter, open_store
 from routelab.store.resuming import refuse_difference
+from routelab.store.sums import remove_states
 
 FAILED = 5
 """Exit code of a capture whose certificate has a failed check."""
@@ -138,6 +139,7 @@ def _is_complete(options: CaptureOptions, card: StoreCard) -> bool:
     stored = open_store(options.out).card
     if stored.complete:
         refuse_difference(options.out, stored, card)
+        remove_states(options.out, keep=None)  # the very last step may be all that was missing
     return stored.complete
 
 
