@@ -23,7 +23,10 @@ def stack(rows: Sequence[ArrayLike]) -> FloatArray:
     shape = tuple(np.max([array.shape for array in arrays], axis=0).astype(int))
     stacked = np.full((len(arrays), *shape), np.nan)
     for place, array in enumerate(arrays):
-        stacked[(place, *(slice(0, size) for size in array.shape))] = array
+        if array.ndim == 0:
+            stacked[place] = array
+        else:
+            stacked[place][tuple(slice(0, size) for size in array.shape)] = array
     return stacked
 
 

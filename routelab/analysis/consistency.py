@@ -112,7 +112,7 @@ def _note_association(found: Findings, spec: RouterSpec, result: Association) ->
     for name in ("max_share", "information", "eta_squared", "contrast"):
         value, null = result.observed[name], result.null[name]
         low, high = value - Z * result.error[name], value + Z * result.error[name]
-        chance: float = null.mean()
+        chance = float(null.mean())
         if name == "contrast":
             (low, high), chance = result.contrast, 0.0
         p = metrics.against_null(value, null).p

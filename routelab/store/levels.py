@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Protocol
 
-from routelab.records import Level, Refusal
+from routelab.records import Level, Refusal, StoreCard
 
-if TYPE_CHECKING:
-    from routelab.store.reader import CaptureStore
+
+class Stored(Protocol):
+    """What is asked of a store: its card, where it lies, and its images with full routing."""
+
+    @property
+    def card(self) -> StoreCard:
+        """Its root attributes."""
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+
+    @property
+    def full(self) -> int:
+        """Images with full routing."""
+
 
 LEVELS: tuple[Level, ...] = ("totals", "profiles", "full")
 """From little to much; each holds all that the one before it holds."""
 
 
-def require_level(store: CaptureStore, level: Level, analysis: str) -> None:
+def require_level(store: Stored, level: Level, analysis: str) -> None:
     """Refuse a store with less detail than `analysis` needs.
 
     Raises
