@@ -91,8 +91,12 @@ def record_batch(
 def _image_columns(
     forward: Forward, pixels: Tensor, labels: Tensor, logits: Tensor, full_rows: int
 ) -> Iterable[tuple[Address, Tensor]]:
-    """Prediction (-1 where the output is not a number), probability of the label, thumbnails."""
-    prediction, probability = predict(logits.float(), labels)
+    """Prediction (-1 where there is none), probability of the label, thumbnails."""
+    if getattr(forward.model, "num_classes", 0):
+        prediction, probability = predict(logits.float(), labels)
+    else:  # the output is features, no classes
+        prediction = torch.full_like(labels, -1, dtype=torch.int32)
+        probability = torch.full_like(labels, torch.nan, dtype=torch.float32)
     yield Address(IMAGES, "", "prediction"), prediction
     yield Address(IMAGES, "", "probability"), probability
     if full_rows > 0:

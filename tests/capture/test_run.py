@@ -11,7 +11,7 @@ from routelab.models import load_checkpoint
 from routelab.records import Refusal
 from routelab.store import open_store, verify_store
 from tests.capture.plain_tables import image_sums, image_tables
-from tests.capture.small import CLASSES, ROUTERS, make_folder
+from tests.capture.small import CLASSES, ROUTERS, make_checkpoint, make_folder
 
 
 def options(checkpoint, images, out, **changes):
@@ -141,6 +141,16 @@ def test_unlabelled_images_have_no_class_sums(checkpoints, tmp_path):
     assert (store.labels == -1).all()
     assert np.isnan(store.probability).all()
     assert "class_mass" not in store.totals("01")
+
+
+def test_a_model_without_classes_predicts_none(tmp_path, images):
+    headless = make_checkpoint(tmp_path, "topk", classes=())
+    report = capture(options(headless, images, tmp_path / "s.zarr"))
+    store = open_store(report.store)
+    assert report.certificate.passed
+    assert (store.predictions == -1).all()
+    assert np.isnan(store.probability).all()
+    assert store.total("01", "class_count").sum() == 50
 
 
 def test_layers_are_chosen_by_number(checkpoints, images, tmp_path):
