@@ -1,6 +1,6 @@
 """Which numbers say how far routing follows class, read from sums by class?
 
-The definitions are the catalogue's; written on sums, a permutation of a million labels costs one sum.
+The definitions are the catalogue's; on sums, a permutation of a million labels costs one sum.
 All take any number of draws at once and give one number a draw; tests hold them to
 `routelab.metrics` image by image.
 """

@@ -197,10 +197,11 @@ def _summary(found: Findings, store: CaptureStore, known: Labelled) -> str:
         return "Clustering by class is undefined: too few images."
     best = int(np.nanargmax(purity))
     chance = quantities["knn_purity"].chance
+    even = np.nan if chance is None else chance[best]
     by_class, by_expert = found.value("kmeans_ami_class"), found.value("kmeans_ami_expert")
     return (
         f"Features group by class most in layer {store.layers[best].key}: {purity[best]:.1%} of "
-        f"nearest neighbours share the class (chance {np.nan if chance is None else chance[best]:.1%}); "
+        f"nearest neighbours share the class (chance {even:.1%}); "
         f"k-means groups agree with class at AMI {by_class[best]:.3f} and with the top expert at "
         f"{by_expert[best]:.3f} (chance 0)."
     )

@@ -31,8 +31,8 @@ ALIVE = 0.1
 def run(store: CaptureStore, *, seed: int = 0, permutations: int = 999) -> Result:
     """Co-activation within each layer, from the totals over all patch tokens (catalogue P1).
 
-    Sparse layers count tokens that both experts kept; soft layers sum products of mass. The totals
-    hold no images apart, so there is no interval and neither `seed` nor `permutations` plays a part.
+    Sparse layers count tokens that both experts kept; soft layers sum products of mass. The
+    totals hold no images apart: there is no interval, and `seed` and `permutations` play no part.
     """
     found = Findings(layer_names(store), KINDS)
     for spec in store.layers:

@@ -208,6 +208,6 @@ def _summary(found: Findings, soft: list[RouterSpec]) -> str:
         return "Slot concentration is undefined."
     sharp = int(np.nanargmin(share))
     return (
-        f"Slots are sharpest in layer {soft[sharp].key}, where one reads {effective[sharp]:.1f} tokens "
-        f"in effect of {soft[sharp].tokens} (uniform dispatch: all of them)."
+        f"Slots are sharpest in layer {soft[sharp].key}, where one reads {effective[sharp]:.1f} "
+        f"tokens in effect of {soft[sharp].tokens} (uniform dispatch: all of them)."
     )

@@ -111,10 +111,11 @@ def _note_association(found: Findings, spec: RouterSpec, result: Association) ->
     found.note(layer, "class_profile", result.profile, chance=even)
     for name in ("max_share", "information", "eta_squared", "contrast"):
         value, null = result.observed[name], result.null[name]
-        low, high = value - Z * result.error[name], value + Z * result.error[name]
+        low, high = (float(value + side * Z * result.error[name]) for side in (-1, 1))
         chance = float(null.mean())
         if name == "contrast":
-            (low, high), chance = result.contrast, 0.0
+            low, high = (float(end) for end in result.contrast)
+            chance = 0.0
         p = metrics.against_null(value, null).p
         found.note(layer, name, value, chance=chance, low=low, high=high, p=p)
     band = percentile_band(result.null["max_share"])
@@ -229,5 +230,6 @@ def _summary(found: Findings, store: CaptureStore, known: Labelled) -> str:
     return (
         f"Routing follows class in {len(follow)} of {len(store.layers)} layers at the 5 % level "
         f"corrected for layers; most in layer {layer}, where the contrast is {contrast[best]:.3f} "
-        f"(chance 0) and the mean maximum share {share.value[best]:.3f} (chance {chance[best]:.3f})."
+        f"(chance 0) and the mean maximum share {share.value[best]:.3f} "
+        f"(chance {chance[best]:.3f})."
     )

@@ -130,8 +130,8 @@ def _note_position(found: Findings, store: CaptureStore, spec: RouterSpec) -> No
 def _position_chance(store: CaptureStore, spec: RouterSpec, mass: FloatArray) -> float:
     """What patches shuffled within their image would give, to second order in 1/n.
 
-    A position's mean over n images then has the variance Σ_i s_i² / n², with s_i² the variance of an
-    expert's share over the tokens of image i, and the information is ½ Σ_e mean_i s_i² / (n p̄_e).
+    A position's mean over n images then has the variance Σ_i s_i² / n², with s_i² the variance of
+    an expert's share over the tokens of image i, and the information ½ Σ_e mean_i s_i² / (n p̄_e).
     The spread is measured on images with full routing; without any it is that of hard choices,
     π (1 − π), an upper bound.
     """

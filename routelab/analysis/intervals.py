@@ -1,4 +1,4 @@
-"""How sure is a mean over images? Images are drawn again within their class, tokens stay together."""
+"""How sure is a mean over images? They are drawn again within class, tokens stay together."""
 
 from __future__ import annotations
 

@@ -161,8 +161,8 @@ def _summary(found: Findings, store: CaptureStore) -> str:
     worst = int(np.nanargmin(effective / [spec.experts for spec in store.layers]))
     spec = store.layers[worst]
     return (
-        f"Over {np.nanmax(tokens):,.0f} tokens a layer, {int(np.nansum(dead))} experts were dead and "
-        f"{int(np.nansum(cold))} cold; layer {spec.key} is the least balanced, with "
+        f"Over {np.nanmax(tokens):,.0f} tokens a layer, {int(np.nansum(dead))} experts were dead "
+        f"and {int(np.nansum(cold))} cold; layer {spec.key} is the least balanced, with "
         f"{effective[worst]:.2f} of {spec.experts} experts in effect."
     )
 

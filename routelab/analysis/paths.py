@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -62,7 +64,7 @@ def run(
     valid = np.all([np.isfinite(rows).all(axis=1) for rows in shares], axis=0)
     top = np.stack([np.nan_to_num(rows).argmax(axis=1)[valid] for rows in shares], axis=1)
     names = [spec.key for spec in store.layers]
-    pairs = [f"{first}→{second}" for first, second in zip(names, names[1:], strict=False)]
+    pairs = [f"{first}→{second}" for first, second in pairwise(names)]
     found = Findings(pairs, KINDS)
     for place, pair in enumerate(pairs):
         _note_pair(found, store, pair, place, top, permutations, seed)

@@ -138,8 +138,8 @@ def _features(
 
 def _warnings(store: CaptureStore, known: Labelled) -> list[str]:
     warned = [
-        f"Layer {spec.key} has {spec.experts} experts for {known.classes} classes: E − 1 shares cannot "
-        "tell more apart, so read its routing accuracy against the ceiling."
+        f"Layer {spec.key} has {spec.experts} experts for {known.classes} classes: E − 1 shares "
+        "cannot tell more apart, so read its routing accuracy against the ceiling."
         for spec in store.layers
         if spec.experts < known.classes
     ]

@@ -8,7 +8,7 @@ from routelab.testing import planted_store
 
 @pytest.fixture(scope="session")
 def planted(tmp_path_factory) -> Callable[..., CaptureStore]:
-    """Planted stores by kind and options, each written once; tests must not save Results in them."""
+    """Planted stores by kind and options, each written once; tests save no Results in them."""
     made: dict[str, CaptureStore] = {}
 
     def plant(kind: str, **options) -> CaptureStore:

@@ -76,7 +76,8 @@ def test_brute_force(seed, n, classes, experts):
     assert information(sums.mass)[0] == pytest.approx(expected, abs=1e-12)
     centre = profile.mean(axis=0)
     between = sum(
-        (labels == c).sum() * ((profile[labels == c].mean(axis=0) - centre) ** 2).sum() for c in seen
+        (labels == c).sum() * ((profile[labels == c].mean(axis=0) - centre) ** 2).sum()
+        for c in seen
     )
     assert eta_squared(sums)[0] == pytest.approx(between / ((profile - centre) ** 2).sum())
 
