@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Literal
 
 import numpy as np
@@ -79,11 +80,13 @@ def _tsne(rows: FloatArray, neighbours: int, seed: int) -> FloatArray:
 
 
 def _umap(rows: FloatArray, neighbours: int, seed: int) -> FloatArray:
-    try:
-        from umap import UMAP
-    except ImportError as error:
-        raise Refusal(
-            "UMAP is not installed; pip install 'routelab[projection]', or take pca or tsne"
-        ) from error
-    found = UMAP(n_neighbors=neighbours, random_state=seed, n_jobs=1).fit_transform(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # umap warns of libraries that it does not need here
+        try:
+            from umap import UMAP
+        except ImportError as error:
+            raise Refusal(
+                "UMAP is not installed; pip install 'routelab[projection]', or take pca or tsne"
+            ) from error
+        found = UMAP(n_neighbors=neighbours, random_state=seed, n_jobs=1).fit_transform(rows)
     return np.asarray(found, dtype=np.float64)

@@ -23,7 +23,6 @@ def test_the_same_seed_gives_the_same_map_and_neighbours_stay_neighbours(feature
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
 def test_umap_is_deterministic_too(features):
     pytest.importorskip("umap")
     first, second = (projection.project(features, method="umap", seed=3) for _ in range(2))
