@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from entmax import entmax15
 from torch import Tensor, nn
 
 from benchmarks.measure import gemm_rate, interleaved, markdown
@@ -57,8 +58,16 @@ class LoopedExperts(nn.Module):
 class PlainSoft(nn.Module):
     """Soft MoE written with einsums over `(B, N, E, p)`, the experts given."""
 
-    def __init__(self, banks: list[nn.Module], sizes: list[int], slots: int, width: int) -> None:
+    def __init__(
+        self,
+        banks: list[nn.Module],
+        sizes: list[int],
+        slots: int,
+        width: int,
+        combine: Callable[..., Tensor] = torch.softmax,
+    ) -> None:
         super().__init__()
+        self.combine = combine
         self.banks = nn.ModuleList(banks)
         self.sizes = sizes
         self.phi = nn.Parameter(torch.randn(sum(sizes), slots, width) * width**-0.5)
@@ -69,7 +78,7 @@ class PlainSoft(nn.Module):
         queries = self.scale * nn.functional.normalize(self.phi, dim=-1)
         logits = torch.einsum("bnd,esd->bnes", keys, queries)
         dispatch = logits.softmax(dim=1)
-        combine = logits.flatten(2).softmax(dim=-1).view_as(logits)
+        combine = self.combine(logits.flatten(2), dim=-1).view_as(logits)
         slots = torch.einsum("bnd,bnes->besd", tokens, dispatch)
         parts = [
             bank(part) for bank, part in zip(self.banks, slots.split(self.sizes, 1), strict=True)
@@ -169,7 +178,7 @@ def dual_case(batch: int = 16) -> Case:
 
     def plain(bank: type[EinsumExperts] | type[LoopedExperts]) -> nn.Module:
         banks = [bank(core, width, 4 * width), bank(universal, width, width)]
-        return PlainSoft(banks, [core, universal], 1, width)
+        return PlainSoft(banks, [core, universal], 1, width, entmax15)
 
     return Case(
         name=f"dual path {core}+{universal}, d {width}",

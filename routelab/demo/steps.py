@@ -27,7 +27,7 @@ class Plan:
     """How long each training is; `quick` only shows that everything works."""
 
     training_images: int | None = None
-    dense_epochs: int = 18
+    dense_epochs: int = 13
     moe_epochs: int = 4
     permutations: int = 499
 
