@@ -1,6 +1,6 @@
 """How fast are the MoE layers, beside a dense MLP of equal FLOPs and two public ways to write them?
 
-    python -m benchmarks.moe_layers [--rounds 7]
+    python -m benchmarks.moe_layers [--rounds 4]
 
 Arms, one compute thread, float32: RouteLab's layer; the same equation as stacked einsums with
 weights in nn.Linear layout `(E, out, in)`; a Python loop over a ModuleList of experts; and a dense
@@ -281,7 +281,7 @@ HEADER = [
 ]
 
 
-def table(*, rounds: int = 7) -> str:
+def table(*, rounds: int = 4) -> str:
     """The whole comparison as Markdown."""
     torch.set_num_threads(1)
     peak = gemm_rate()
@@ -293,5 +293,5 @@ def table(*, rounds: int = 7) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=4)
     print(table(rounds=parser.parse_args().rounds))

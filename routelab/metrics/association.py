@@ -175,11 +175,11 @@ def ami_score(labels: ArrayLike, assignment: ArrayLike) -> float:
     table = contingency_table(rows, columns)
     if degenerate(rows, columns):
         return NAN
+    if max(table.sum(axis=0).max(), table.sum(axis=1).max()) == 1:
+        return 0.0  # every image has groups of its own: the formula is 0/0, and chance explains all
     expected = expected_information(table)
-    value = table_information(table) - expected
     room = mean_margin_entropy(table) - expected
-    # Both are 0 up to rounding where every image has a group of its own: chance explains all.
-    return float(value / room) if abs(room) > 1e-15 else 0.0
+    return float((table_information(table) - expected) / room)
 
 
 class PredictionAgreement(NamedTuple):
@@ -237,7 +237,7 @@ def cramers_v(table: ArrayLike, *, corrected: bool = True) -> float:
 
     V² = χ² / (n · min(r−1, q−1)) over non-empty rows and columns; corrected:
     φ̃² = max(0, χ²/n − (r−1)(q−1)/(n−1)), r̃ = r − (r−1)²/(n−1) and likewise q̃. NaN with fewer than
-    two non-empty rows or columns.
+    two non-empty rows or columns; corrected, also where every image has a row or column of its own.
     """
     counts = _counts(table)
     counts = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0]

@@ -14,7 +14,7 @@ from routelab.metrics.class_statistics import (
     pair_agreements,
     scatter,
 )
-from routelab.metrics.profiles import class_counts, class_sums
+from routelab.metrics.profiles import at_top, class_counts, class_sums
 
 NAN = float("nan")
 
@@ -58,11 +58,11 @@ def max_share(
     largest = class_max_shares(sums, counts, smallest_class=smallest_class)
     defined = counts >= smallest_class
     excluded = np.flatnonzero(~defined)
-    modal = np.where(defined, sums.argmax(axis=1) if sums.size else -1, -1)
+    modal = np.where(defined, at_top(sums).argmax(axis=1) if sums.size else -1, -1)
     if not defined.any():
         reason = f"no class has {smallest_class} images"
         return MaxShare(largest, modal, NAN, NAN, NAN, NAN, excluded, reason)
-    tied = (sums[defined] == sums[defined].max(axis=1, keepdims=True)).sum(axis=1) > 1
+    tied = at_top(sums[defined]).sum(axis=1) > 1
     macro = float(largest[defined].mean())
     even = 1 / rows.shape[1]
     return MaxShare(

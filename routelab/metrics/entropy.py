@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import xlogy
+from scipy.special import rel_entr, xlogy
 
-from routelab.metrics.arrays import FloatArray, masses, ratio
+from routelab.metrics.arrays import FloatArray, masses
 
 
 def shannon_entropy(shares: ArrayLike, *, axis: int = -1, base: float | None = None) -> FloatArray:
@@ -34,7 +34,4 @@ def jensen_shannon_divergence(p: ArrayLike, q: ArrayLike, *, axis: int = -1) -> 
 def kullback_leibler_divergence(p: ArrayLike, q: ArrayLike, *, axis: int = -1) -> FloatArray:
     """Kullback–Leibler divergence Σ p log2(p/q) in bits; infinite where q lacks what p has."""
     first, second = masses(p, name="p"), masses(q, name="q")
-    missing = (first > 0) & (second == 0)
-    quotient = np.where(first > 0, ratio(first, np.where(second > 0, second, 1.0)), 1.0)
-    terms = np.where(missing, np.inf, first * np.log2(quotient))
-    return np.asarray(terms.sum(axis=axis))
+    return np.asarray(rel_entr(first, second).sum(axis=axis) / np.log(2))

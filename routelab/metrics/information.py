@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from routelab.metrics.arrays import FloatArray, classes_of, ratio, same_length, simplex
 from routelab.metrics.entropy import shannon_entropy
 from routelab.metrics.profiles import (
+    at_top,
     class_profile,
     counted_tokens,
     image_profile,
@@ -145,9 +146,9 @@ def tying_disagreement(mass: ArrayLike, *, tokens: ArrayLike | None = None) -> F
     array([0.5, 0.5])
     """
     rows, counted = counted_tokens(mass, tokens)
-    image = rows.sum(axis=1).argmax(axis=1)
+    image = at_top(rows.sum(axis=1)).argmax(axis=1)
     routed = (rows.sum(axis=2) > 0) & (counted > 0)
-    away = (rows.argmax(axis=2) != image[:, None]) & routed
+    away = (at_top(rows).argmax(axis=2) != image[:, None]) & routed
     return ratio(away.sum(axis=1), routed.sum(axis=1))
 
 

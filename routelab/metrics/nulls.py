@@ -144,7 +144,7 @@ def max_statistic_test(observed: ArrayLike, null: ArrayLike, *, exact: bool = Fa
         raise ValueError(f"null has shape {draws.shape}, and must be (draws, {values.size} layers)")
     p = np.full(values.shape, np.nan)
     every = draws if exact else np.vstack([values, draws])
-    usable = np.isfinite(every).all(axis=0)
+    usable = np.isfinite(values) & np.isfinite(every).all(axis=0)
     if not len(draws) or not usable.any():
         return p
     kept = every[:, usable]

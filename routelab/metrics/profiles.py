@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from routelab.metrics.arrays import (
     FloatArray,
@@ -14,6 +14,9 @@ from routelab.metrics.arrays import (
     ratio,
     same_length,
 )
+
+TIE = 1e-12
+"""Relative: shares this near to the largest are tied with it, whatever the order of the sum."""
 
 
 def expert_mass(weights: ArrayLike, expert_of_slot: ArrayLike) -> FloatArray:
@@ -34,8 +37,19 @@ def expert_mass(weights: ArrayLike, expert_of_slot: ArrayLike) -> FloatArray:
 
 
 def choice_mass(expert: ArrayLike, gate: ArrayLike, slot: ArrayLike, *, experts: int) -> FloatArray:
-    """Gates `(…, k)` at their experts `(…, E)`, zero where the choice was dropped (slot -1)."""
-    chosen, place = np.asarray(expert, dtype=np.int64), np.asarray(slot)
+    """Gates `(…, k)` at their experts `(…, E)`, zero where the choice was dropped (slot -1).
+
+    What a dropped choice holds for an expert is not looked at.
+
+    Raises
+    ------
+    ValueError
+        For a choice that was kept, of an expert that is not there.
+    """
+    place = np.asarray(slot)
+    chosen = np.where(place >= 0, np.asarray(expert, dtype=np.int64), 0)
+    if chosen.size and not (chosen.min() >= 0 and chosen.max() < experts):
+        raise ValueError(f"expert of a kept choice must be from 0 to {experts - 1}")
     kept = np.where(place >= 0, masses(gate, name="gate"), 0.0)
     mass = np.zeros((*chosen.shape[:-1], experts))
     for choice in range(chosen.shape[-1]):
@@ -147,5 +161,16 @@ def top_expert(profile: ArrayLike) -> tuple[IntArray, float]:
     rows = masses(profile, name="profile", ndim=2)
     if rows.size == 0:
         return np.zeros(0, dtype=np.int64), float("nan")
-    tied = (rows == rows.max(axis=1, keepdims=True)).sum(axis=1) > 1
-    return rows.argmax(axis=1), float(tied.mean())
+    top = at_top(rows)
+    return top.argmax(axis=1), float((top.sum(axis=1) > 1).mean())
+
+
+def at_top(values: FloatArray) -> NDArray[np.bool_]:
+    """Which entries of the last axis share its largest value, up to rounding; argmax is the lowest.
+
+    Sums of shares that are equal on paper differ in their last bit, by the order of the images.
+
+    >>> at_top(np.array([0.1 + 0.2, 0.3, 0.1]))
+    array([ True,  True, False])
+    """
+    return np.asarray(values >= values.max(axis=-1, keepdims=True) * (1 - TIE))

@@ -1,3 +1,5 @@
+from itertools import permutations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -218,3 +220,96 @@ def test_labels_of_different_lengths_are_refused():
         metrics.label_agreement([0, 1], [0, 1, 1])
     with pytest.raises(ValueError, match="labels has 2 rows and predictions has 1"):
         metrics.prediction_agreement([0, 1], [0], [0, 1])
+
+
+def test_library_keeps_what_scikit_learn_says_of_the_collapsed_layer():
+    library = metrics.label_agreement(LABELS, ASSIGNMENTS["collapsed"]).library
+    assert library[:5] == pytest.approx((0, 0, 0, 0, 1), abs=1e-12)
+
+
+def test_one_class_and_one_expert_is_perfect_for_the_library_and_nan_here():
+    found = metrics.label_agreement([0, 0], [0, 0])
+    assert np.isnan(found[:9]).all()
+    assert found.library == (1,) * 7
+
+
+@pytest.mark.parametrize("images", [2, 3, 7, 10, 33, 59, 200])
+def test_images_that_are_groups_of_their_own_share_nothing_beyond_chance(images):
+    assert metrics.ami_score(np.arange(images), np.arange(images)[::-1]) == 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds, st.integers(2, 4))
+def test_repeating_images_keeps_information_and_raises_ami(seed, times):
+    labels, experts = random_labelling(seed, images=20)
+    once = metrics.label_agreement(labels, experts)
+    more = metrics.label_agreement(labels.repeat(times), experts.repeat(times))
+    assert more.information == pytest.approx(once.information, nan_ok=True)
+    assert more.nmi == pytest.approx(once.nmi, nan_ok=True)
+    if once.ami < 1 - 1e-9:
+        assert more.ami > once.ami
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_expected_information_is_the_mean_of_shuffled_labels(seed):
+    labels, experts = random_labelling(seed, images=7, classes=3, experts=3)
+    tables = [
+        metrics.contingency_table(drawn, experts) for drawn in metrics.every_labelling(labels)
+    ]
+    expected = np.mean([metrics.table_information(table) for table in tables])
+    assert metrics.expected_information(tables[0]) == pytest.approx(expected, abs=1e-12)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_cramers_v_equals_its_formula_and_does_not_mind_the_side(seed):
+    table = metrics.contingency_table(*random_labelling(seed))
+    used = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
+    (rows, columns), n = used.shape, used.sum()
+    phi = stats.chi2_contingency(used, correction=False).statistic / n
+    phi = max(0, phi - (rows - 1) * (columns - 1) / (n - 1))
+    room = min(rows - 1 - (rows - 1) ** 2 / (n - 1), columns - 1 - (columns - 1) ** 2 / (n - 1))
+    assert metrics.cramers_v(table) == pytest.approx(np.sqrt(phi / room))
+    assert metrics.cramers_v(table.T) == pytest.approx(metrics.cramers_v(table))
+
+
+def test_images_in_rows_of_their_own_leave_no_corrected_v():
+    assert np.isnan(metrics.cramers_v(np.eye(3)))
+    assert metrics.cramers_v(np.eye(3), corrected=False) == pytest.approx(1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_matching_equals_the_best_of_all_renamings(seed):
+    first, second = random_labelling(seed, classes=4, experts=4)
+    best = max((np.array(order)[second] == first).mean() for order in permutations(range(4)))
+    assert metrics.matched_agreement(first, second) == pytest.approx(best)
+
+
+def test_an_empty_table_says_nothing():
+    for measure in (
+        metrics.table_information,
+        metrics.expected_information,
+        metrics.mean_margin_entropy,
+        metrics.cramers_v,
+    ):
+        assert np.isnan(measure(np.zeros((2, 2))))
+    assert np.isnan(metrics.matched_agreement([], []))
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_what_is_not_a_count_or_a_name_is_refused_by_name(wrong):
+    for measure in (
+        metrics.table_information,
+        metrics.expected_information,
+        metrics.mean_margin_entropy,
+        metrics.cramers_v,
+    ):
+        with pytest.raises(ValueError, match="table holds NaN or infinite"):
+            measure([[1, wrong], [1, 1]])
+    for measure in (metrics.label_agreement, metrics.ami_score, metrics.contingency_table):
+        with pytest.raises(ValueError, match="assignment must be whole numbers"):
+            measure([0, 1], [0, wrong])
+        with pytest.raises(ValueError, match="assignment must be whole numbers"):
+            measure([0, 1], [0, 0.5])

@@ -200,3 +200,86 @@ def test_wrong_profiles_are_refused_by_name(measure):
         measure(LABELS, np.where(PROFILES > 0.75, np.nan, PROFILES))
     with pytest.raises(ValueError, match="labels has 4 rows and profile has 3"):
         measure(LABELS, PROFILES[:3])
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_max_share_equals_a_loop_over_classes(seed):
+    labels, rows = random_profiles(seed, images=13, classes=5)
+    labels[0] = 5
+    means = {c: rows[labels == c].mean(axis=0) for c in range(6) if (labels == c).sum() >= 2}
+    found = metrics.max_share(labels, rows)
+    for c, mean in means.items():
+        assert found.per_class[c] == pytest.approx(mean.max())
+        assert found.modal[c] == mean.argmax()
+    assert found.macro == pytest.approx(np.mean([mean.max() for mean in means.values()]))
+    images = sum((labels == c).sum() * mean.max() for c, mean in means.items())
+    assert found.micro == pytest.approx(images / sum((labels == c).sum() for c in means))
+    assert found.normalized == pytest.approx((found.macro - 1 / 3) / (2 / 3))
+    assert sorted({*means, *found.excluded.tolist()}) == list(range(6))
+
+
+def test_a_tie_is_a_tie_in_whatever_order_images_are_summed():
+    rows = np.array([[0.3, 0.1, 0.6], [0.2, 0.2, 0.6], [0.1, 0.3, 0.6]])[:, :2]
+    assert rows.sum(axis=0)[0] != rows.sum(axis=0)[1]
+    for part in (rows, rows[:, ::-1]):
+        found = metrics.max_share([0, 0, 0], part)
+        assert found.modal.tolist() == [0]
+        assert found.tie_fraction == 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_a_dead_expert_changes_no_class_statistic(seed):
+    labels, rows = random_profiles(seed)
+    wider = np.column_stack([rows, np.zeros(len(rows))])
+    assert metrics.max_share(labels, wider).macro == pytest.approx(
+        metrics.max_share(labels, rows).macro
+    )
+    assert metrics.agreement(labels, wider)[:3] == pytest.approx(
+        metrics.agreement(labels, rows)[:3]
+    )
+    assert metrics.variance_explained(labels, wider)[:2] == pytest.approx(
+        metrics.variance_explained(labels, rows)[:2]
+    )
+
+
+def test_one_expert_agrees_everywhere_and_has_no_variance():
+    assert metrics.agreement(LABELS, np.ones((4, 1)))[:3] == (1, 1, 0)
+    assert np.isnan(metrics.variance_explained(LABELS, np.ones((4, 1))).eta_squared)
+
+
+def test_one_image_is_undefined_with_a_reason():
+    for found in (
+        metrics.max_share([0], [[0.5, 0.5]]),
+        metrics.agreement([0], [[0.5, 0.5]]),
+        metrics.variance_explained([0], [[0.5, 0.5]]),
+    ):
+        assert found.reason
+        assert np.isnan(found[-2] if isinstance(found, metrics.Agreement) else found[0]).all()
+
+
+def test_no_image_is_undefined_with_a_reason():
+    nothing = np.zeros((0, 2))
+    assert metrics.max_share([], nothing).reason == "no class has 2 images"
+    assert metrics.agreement([], nothing).reason == "no image"
+
+
+def test_smallest_class_may_be_one_image():
+    found = metrics.max_share([0, 1, 1], np.eye(2)[[0, 0, 1]], smallest_class=1)
+    assert found.per_class.tolist() == [1, 0.5]
+    assert found.excluded.size == 0
+
+
+def test_unused_class_numbers_do_not_count():
+    gap = np.where(LABELS == 1, 7, 0)
+    assert metrics.agreement(gap, PROFILES) == metrics.agreement(LABELS, PROFILES)
+    assert metrics.variance_explained(gap, PROFILES) == metrics.variance_explained(LABELS, PROFILES)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_refused_by_name(wrong):
+    with pytest.raises(ValueError, match="weights holds NaN or infinite"):
+        metrics.agreement(LABELS, PROFILES, weights=[1, 1, 1, wrong])
+    with pytest.raises(ValueError, match="weights has 3 rows and profile has 4"):
+        metrics.agreement(LABELS, PROFILES, weights=[1, 1, 1])

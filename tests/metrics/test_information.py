@@ -154,3 +154,71 @@ def test_what_is_not_a_share_is_refused_by_name():
         metrics.information_budget(LABELS, GATES, tokens=np.zeros((4, 2)))
     with pytest.raises(ValueError, match="labels has 4 rows and mass has 2"):
         metrics.information_budget(LABELS, GATES[:2])
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_a_dead_expert_and_doubled_images_leave_the_budget(seed):
+    labels, mass = token_mass(seed)
+    once = metrics.information_budget(labels, mass)[:5]
+    wider = np.concatenate([mass, np.zeros((*mass.shape[:2], 1))], axis=2)
+    assert metrics.information_budget(labels, wider)[:5] == pytest.approx(once)
+    twice = metrics.information_budget(labels.repeat(2), mass.repeat(2, axis=0))
+    assert twice[:5] == pytest.approx(once)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_disagreement_equals_a_loop(seed):
+    _, mass = token_mass(seed)
+    expected = [(rows.argmax(axis=1) != rows.mean(axis=0).argmax()).mean() for rows in mass]
+    assert metrics.tying_disagreement(mass) == pytest.approx(np.array(expected))
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_order_of_tokens_matters_to_position_only(seed):
+    labels, mass = token_mass(seed)
+    generator = np.random.default_rng(seed)
+    turned = generator.permuted(np.arange(5 * 12).reshape(12, 5) % 5, axis=1)
+    moved = np.take_along_axis(mass, turned[..., None], axis=1)
+    assert metrics.information_budget(labels, moved)[:5] == pytest.approx(
+        metrics.information_budget(labels, mass)[:5]
+    )
+    everywhere = np.roll(mass, 1, axis=1)
+    assert metrics.position_information(everywhere) == pytest.approx(
+        metrics.position_information(mass)
+    )
+
+
+def test_a_tie_in_an_image_takes_the_lowest_expert_whatever_the_rounding():
+    tokens = np.array([[[0.3, 0.1, 0.6], [0.2, 0.2, 0.6], [0.1, 0.3, 0.6]]])[..., :2]
+    assert tokens.sum(axis=1).argmax() == 1
+    for part in (tokens, tokens[:, :, ::-1]):
+        own = part[0].argmax(axis=1)
+        assert metrics.tying_disagreement(part)[0] == pytest.approx((own != 0).mean())
+
+
+def test_rows_within_float16_of_one_are_scaled_and_others_refused():
+    rough = GATES.astype(np.float16)
+    found = metrics.information_budget(LABELS, rough)
+    assert sum(found[:4]) == pytest.approx(found.total)
+    assert found.of_class == pytest.approx(
+        metrics.information_budget(LABELS, GATES).of_class, abs=1e-3
+    )
+    with pytest.raises(ValueError, match=r"rows of mass must sum to 1.*sums to 1\.01"):
+        metrics.information_budget(LABELS, GATES * 1.01)
+
+
+def test_ceiling_of_two_experts_is_one_bit():
+    assert bits(metrics.budget_ceiling(2)) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_mass_that_is_not_finite_is_refused_by_name(wrong):
+    broken = np.where(GATES > 0.85, wrong, GATES)
+    with pytest.raises(ValueError, match="mass holds NaN or infinite"):
+        metrics.information_budget(LABELS, broken)
+    for measure in (metrics.position_information, metrics.tying_disagreement):
+        with pytest.raises(ValueError, match="mass holds NaN or infinite"):
+            measure(broken)

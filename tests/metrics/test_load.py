@@ -162,3 +162,62 @@ def test_what_is_not_a_load_is_refused_by_name():
         metrics.effective_experts([1, 1], order=3)
     with pytest.raises(ValueError, match="share is at most 1"):
         metrics.unseen_probability(3, tokens=1)
+
+
+def test_top_two_choices_of_the_catalogue_make_its_load():
+    chosen = np.array([[0, 1], [0, 1], [0, 2], [2, 3]])
+    mass = metrics.choice_mass(chosen, np.full((4, 2), 0.5), np.zeros((4, 2)), experts=4)
+    assert (2 * mass.sum(axis=0)).tolist() == TOP_TWO_LOAD.tolist()
+
+
+def test_nothing_routed_has_no_share_divergence_or_normalised_entropy():
+    assert np.isnan(metrics.load_share([0, 0])).all()
+    assert np.isnan(metrics.load_divergence([0, 0]))
+    assert np.isnan(metrics.load_entropy([0, 0], normalized=True))
+    assert np.isnan(metrics.effective_experts([0, 0], order=2))
+    assert np.isnan(metrics.gini([0, 0], normalized=True))
+    assert metrics.dead_experts([0, 0]).all()
+    assert metrics.cold_experts([0, 0]).all()
+
+
+def test_a_share_at_the_limit_is_not_cold():
+    assert metrics.cold_experts([1, 39, 40, 20], alpha=0.04).tolist() == [False] * 4
+    assert metrics.cold_experts([1, 39, 40, 20], alpha=0.041).tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+@settings(max_examples=25, deadline=None)
+@given(loads)
+def test_a_dead_expert_adds_no_entropy_and_no_hill_number(load):
+    wider = np.append(load, 0)
+    assert metrics.load_entropy(wider) == pytest.approx(metrics.load_entropy(load))
+    assert metrics.effective_experts(wider) == pytest.approx(metrics.effective_experts(load))
+    assert metrics.effective_experts(wider, order=2) == pytest.approx(
+        1 / ((load / load.sum()) ** 2).sum()
+    )
+    assert metrics.min_violation(wider) == -1
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        metrics.load_share,
+        metrics.cv_squared,
+        metrics.max_violation,
+        metrics.min_violation,
+        metrics.load_entropy,
+        metrics.load_divergence,
+        metrics.effective_experts,
+        metrics.gini,
+        metrics.dead_experts,
+        metrics.cold_experts,
+    ],
+)
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_every_measure_refuses_a_load_that_is_not_finite(measure, wrong):
+    with pytest.raises(ValueError, match="load holds NaN or infinite"):
+        measure([1, wrong])

@@ -172,3 +172,62 @@ def test_false_layers_are_rare_over_the_family():
 def test_a_null_of_other_layers_is_refused():
     with pytest.raises(ValueError, match="null has shape"):
         metrics.max_statistic_test([1.0, 2.0], np.zeros((5, 3)))
+
+
+def test_adjusted_agreement_equals_ami_where_the_entropies_are_the_ceiling():
+    for name in ("perfect", "partial", "independent"):
+        found = information(name)
+        table = metrics.contingency_table(LABELS, ASSIGNMENTS[name])
+        adjusted = metrics.adjusted_score(
+            found.observed, found.null_mean, largest=bits(metrics.mean_margin_entropy(table))
+        )
+        assert adjusted == pytest.approx(metrics.ami_score(LABELS, ASSIGNMENTS[name]), abs=1e-9)
+
+
+def test_the_same_seed_gives_the_same_test_and_another_seed_another():
+    labels, values = np.arange(40) % 4, np.random.default_rng(0).normal(size=40)
+    statistic = lambda part: values[part == 0].mean()  # noqa: E731
+    first, again, other = (
+        metrics.permutation_test(statistic, labels, permutations=30, seed=seed).null
+        for seed in (0, 0, 1)
+    )
+    assert first.tolist() == again.tolist()
+    assert first.tolist() != other.tolist()
+
+
+def test_one_image_and_one_class_reach_no_evidence():
+    for labels in ([0], [0, 0, 0, 0]):
+        found = metrics.permutation_test(lambda part: 1.0, labels)
+        assert (found.p, found.smallest_p) == (1, 1)
+        assert found.exact
+
+
+def test_a_thousand_null_labellings_give_a_fair_p():
+    generator = np.random.default_rng(7)
+    values = generator.normal(size=(1000, 40))
+    labels = np.arange(40) % 2
+    drawn = np.array(list(metrics.shuffles(labels, 199, seed=generator)))
+    null = values @ (2 * drawn.T - 1)
+    observed = values @ (2 * labels - 1)
+    p = np.array(
+        [metrics.against_null(*pair).p for pair in zip(observed.tolist(), null, strict=True)]
+    )
+    assert 0.035 <= (p < 0.05).mean() <= 0.065
+    assert p.mean() == pytest.approx(0.5, abs=0.03)
+
+
+def test_an_undefined_layer_is_never_significant():
+    draws = np.arange(12.0).reshape(6, 2)
+    for exact in (True, False):
+        found = metrics.max_statistic_test([NAN, 1.0], draws, exact=exact)
+        assert np.isnan(found[0])
+        assert found[1] == 1
+
+
+def test_no_draw_gives_no_p():
+    assert np.isnan(metrics.max_statistic_test([1.0, 2.0], np.zeros((0, 2)))).all()
+
+
+def test_labels_that_are_not_numbers_are_refused():
+    with pytest.raises(ValueError, match="labels must be whole numbers"):
+        metrics.permutation_test(lambda part: 0.0, [0, 1, np.nan])

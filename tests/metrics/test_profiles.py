@@ -8,6 +8,7 @@ from tests.metrics.catalogue import (
     COMBINE,
     GATES,
     LABELS,
+    LOGITS,
     PROFILES,
     one_hot,
     random_profiles,
@@ -129,3 +130,108 @@ def test_wrong_input_is_refused_by_name():
         metrics.hard_profile([0, 1], experts=1)
     with pytest.raises(ValueError, match="weights have 4 slots and expert_of_slot 3"):
         metrics.expert_mass(np.ones(4), [0, 0, 1])
+
+
+def test_the_largest_slot_may_belong_to_another_expert_than_the_largest():
+    slots = np.array([0.3, 0.3, 0.4, 0.0])
+    owner = np.array([0, 0, 1, 1])
+    assert owner[slots.argmax()] == 1
+    assert metrics.top_expert(metrics.expert_mass(slots[None], owner))[0].tolist() == [0]
+
+
+def test_temperature_of_combine_moves_the_profile_as_the_catalogue_says():
+    soft = np.sqrt(np.exp(LOGITS))
+    combine = soft / soft.sum(axis=1, keepdims=True)
+    assert combine[0] == pytest.approx([0.7101021, 0.2898979], abs=1e-6)
+    assert metrics.image_profile(combine[None])[0] == pytest.approx(
+        [0.5108588, 0.4891412], abs=1e-6
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_expert_mass_equals_a_loop_and_keeps_experts_without_a_slot(seed):
+    generator = np.random.default_rng(seed)
+    weights, owner = generator.random((3, 5, 7)), generator.choice([0, 1, 3], 7)
+    owner[0] = 3
+    found = metrics.expert_mass(weights, owner)
+    assert found.shape == (3, 5, 4)
+    for expert in range(4):
+        assert found[..., expert] == pytest.approx(weights[..., owner == expert].sum(axis=-1))
+    assert (found[..., 2] == 0).all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_choice_mass_equals_a_loop(seed):
+    generator = np.random.default_rng(seed)
+    expert = generator.integers(0, 4, (2, 5, 2))
+    gate, slot = generator.random((2, 5, 2)), generator.integers(-1, 3, (2, 5, 2))
+    expected = np.zeros((2, 5, 4))
+    for place in np.ndindex(2, 5, 2):
+        if slot[place] >= 0:
+            expected[(*place[:2], expert[place])] += gate[place]
+    assert metrics.choice_mass(expert, gate, slot, experts=4) == pytest.approx(expected)
+
+
+def test_a_kept_choice_of_no_expert_is_refused_and_a_dropped_one_ignored():
+    assert metrics.choice_mass([[-1, 1]], [[0.4, 0.6]], [[-1, 0]], experts=2).tolist() == [[0, 0.6]]
+    for missing in (-1, 2):
+        with pytest.raises(ValueError, match="expert of a kept choice must be from 0 to 1"):
+            metrics.choice_mass([[missing]], [[1.0]], [[0]], experts=2)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seeds)
+def test_image_profiles_equal_a_loop_over_the_tokens_that_count(seed):
+    generator = np.random.default_rng(seed)
+    mass, tokens = generator.dirichlet(np.ones(3), size=(4, 6)), generator.random((4, 6)) < 0.6
+    tokens[:, 0] = True
+    expected = [rows[kept].mean(axis=0) for rows, kept in zip(mass, tokens, strict=True)]
+    assert metrics.image_profile(mass, tokens=tokens) == pytest.approx(np.array(expected))
+
+
+def test_splitting_a_slot_in_two_leaves_every_profile():
+    halved = np.column_stack([COMBINE[:, :1] / 2, COMBINE[:, :1] / 2, COMBINE[:, 1:]])
+    mass = metrics.expert_mass(halved[None], [0, 0, 1])
+    assert metrics.image_profile(mass) == pytest.approx(metrics.image_profile(COMBINE[None]))
+
+
+def test_shares_that_rounding_parts_are_still_tied():
+    same = np.array([[0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1], [0.3 + 0.2 + 0.1, 0.1 + 0.2 + 0.3]])
+    assert same[0, 0] != same[0, 1]
+    expert, tied = metrics.top_expert(same)
+    assert expert.tolist() == [0, 0]
+    assert tied == 1
+    assert metrics.top_expert([[1.0, 1.0 + 1e-9]])[0].tolist() == [1], "a small lead is a lead"
+
+
+def test_an_expert_that_no_class_uses_is_a_column_of_zeros():
+    found = metrics.class_profile(LABELS, metrics.hard_profile([0, 0, 1, 0], experts=3))
+    assert found.tolist() == [[1, 0, 0], [0.5, 0.5, 0]]
+
+
+def test_no_image_has_profiles_of_no_row():
+    assert metrics.class_profile([], np.zeros((0, 2)), classes=2).shape == (2, 2)
+    assert metrics.class_sums([], np.zeros((0, 0)), classes=2).shape == (2, 0)
+    assert metrics.image_weights([], balanced=True).size == 0
+    assert metrics.image_weights([], balanced=False).size == 0
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_values_that_are_not_finite_are_refused_by_name(wrong):
+    rows = np.where(PROFILES > 0.75, wrong, PROFILES)
+    with pytest.raises(ValueError, match="weights holds NaN or infinite"):
+        metrics.expert_mass(rows, [0, 1])
+    with pytest.raises(ValueError, match="gate holds NaN or infinite"):
+        metrics.choice_mass([[0]], [[wrong]], [[0]], experts=1)
+    with pytest.raises(ValueError, match="mass holds NaN or infinite"):
+        metrics.image_profile(rows[None], tokens=np.ones((1, 4), dtype=bool))
+    with pytest.raises(ValueError, match="mass holds NaN or infinite"):
+        metrics.position_profile(rows[None])
+    with pytest.raises(ValueError, match="profile holds NaN or infinite"):
+        metrics.class_profile(LABELS, rows)
+    with pytest.raises(ValueError, match="values holds NaN or infinite"):
+        metrics.class_sums(LABELS, rows, classes=2)
+    with pytest.raises(ValueError, match="profile holds NaN or infinite"):
+        metrics.top_expert(rows)
