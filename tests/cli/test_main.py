@@ -1,8 +1,6 @@
 import importlib
-import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -42,18 +40,13 @@ def test_a_wrong_flag_exits_with_2(capsys):
     assert "--nonsense" in capsys.readouterr().err
 
 
-def test_help_loads_nothing_heavy_and_is_quick():
+def test_help_loads_nothing_heavy():
     code = (
         "import sys; from routelab.cli import main; main(['--help']);"
         "heavy = {'torch', 'numpy', 'pydantic', 'typer', 'rich', 'zarr', 'plotly'};"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
     )
-    times = []
-    for _ in range(3):
-        began = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
-        times.append(time.perf_counter() - began)
-    assert min(times) < 0.2 * float(os.environ.get("ROUTELAB_SLOW_MACHINE", "1"))
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
 def test_the_package_runs_as_a_module():

@@ -222,3 +222,11 @@ def test_mass_that_is_not_finite_is_refused_by_name(wrong):
     for measure in (metrics.position_information, metrics.tying_disagreement):
         with pytest.raises(ValueError, match="mass holds NaN or infinite"):
             measure(broken)
+
+
+def test_unused_class_numbers_leave_the_budget():
+    gap = np.where(LABELS == 1, 3, 0)
+    for balanced in (False, True):
+        expected = metrics.information_budget(LABELS, GATES, balanced=balanced)
+        found = metrics.information_budget(gap, GATES, balanced=balanced)
+        assert found[:5] == pytest.approx(expected[:5])

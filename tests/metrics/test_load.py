@@ -221,3 +221,7 @@ def test_a_dead_expert_adds_no_entropy_and_no_hill_number(load):
 def test_every_measure_refuses_a_load_that_is_not_finite(measure, wrong):
     with pytest.raises(ValueError, match="load holds NaN or infinite"):
         measure([1, wrong])
+
+
+def test_an_expert_that_takes_everything_is_always_seen():
+    assert metrics.unseen_probability([0.0, 1.0], tokens=3).tolist() == [1, 0]
