@@ -51,7 +51,7 @@ def project(
         raise Refusal(f"a map needs at least 4 images, not {len(rows)}; capture more")
     if method not in METHODS:
         raise Refusal(f"there is no projection {method!r}; take one of {', '.join(METHODS)}")
-    if method == "pca":
+    if method == "pca" or _constant(rows):  # t-SNE of images that coincide ends the process
         return principal_components(rows, 2)
     reduced = principal_components(rows, COMPONENTS_FIRST)
     near = max(2, min(neighbours, (len(rows) - 1) // 3))
@@ -59,9 +59,14 @@ def project(
 
 
 def principal_components(features: FloatArray, count: int) -> FloatArray:
-    """The first principal components, at most `count` and at least 2 columns (zeros if need be)."""
+    """The first principal components, at most `count` and at least 2 columns (zeros if need be).
+
+    Features that are the same for all images are all zeros.
+    """
     kept = min(count, *features.shape)
     found = np.zeros((len(features), max(kept, 2)))
+    if _constant(features):
+        return found
     found[:, :kept] = PCA(kept, svd_solver="full").fit_transform(features)
     return found
 
@@ -69,9 +74,16 @@ def principal_components(features: FloatArray, count: int) -> FloatArray:
 def trustworthiness(features: ArrayLike, coordinates: ArrayLike, *, neighbours: int = 5) -> float:
     """How far neighbours on the map are neighbours in the features: 1 all; NaN for small n."""
     rows, places = np.asarray(features), np.asarray(coordinates)
+    if len(rows) != len(places) or not (np.isfinite(rows).all() and np.isfinite(places).all()):
+        raise Refusal("features and coordinates must be finite numbers of the same images")
     if neighbours >= len(rows) / 2:
         return float("nan")
     return float(sklearn_trustworthiness(rows, places, n_neighbors=neighbours))
+
+
+def _constant(rows: FloatArray) -> bool:
+    """Whether all images have the same features."""
+    return bool((rows == rows[:1]).all())
 
 
 def _tsne(rows: FloatArray, neighbours: int, seed: int) -> FloatArray:

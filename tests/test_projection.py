@@ -38,6 +38,27 @@ def test_one_feature_still_has_two_coordinates():
     assert projection.project(np.arange(5.0)[:, None]).shape == (5, 2)
 
 
+@pytest.mark.parametrize("method", ["pca", "tsne"])
+def test_images_that_coincide_fall_on_one_point(method):
+    for rows in (np.ones((9, 2)), np.full((9, 3), 0.1)):
+        assert not projection.project(rows, method=method).any()
+
+
+def test_a_few_images_that_coincide_are_projected_with_the_others():
+    rows = np.repeat([[1.0, 0.0], [0.0, 1.0]], 5, axis=0)
+    assert np.isfinite(projection.project(rows, method="tsne")).all()
+
+
+def test_trustworthiness_of_the_worked_example():
+    line, scrambled = np.arange(6.0)[:, None], np.array([[1.0], [3], [5], [0], [2], [4]])
+    assert projection.trustworthiness(line, line, neighbours=2) == 1
+    found = projection.trustworthiness(line, scrambled, neighbours=2)
+    assert found == pytest.approx(0.2666667, abs=1e-6)
+    for wrong in (line[:5], line * np.nan):
+        with pytest.raises(Refusal, match="finite numbers of the same images"):
+            projection.trustworthiness(line, wrong, neighbours=2)
+
+
 def test_trustworthiness_is_1_for_the_features_themselves(features):
     assert projection.trustworthiness(features, features) == 1
     assert np.isnan(projection.trustworthiness(features[:6], features[:6]))
