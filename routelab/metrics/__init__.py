@@ -31,17 +31,18 @@ information    information_budget, budget_ceiling, budget_bias, position_informa
                position_profile, tying_disagreement, shannon_entropy, jensen_shannon_divergence,
                kullback_leibler_divergence
 specialization expert_class_share, expert_purity, overall_purity, expert_class_entropy,
-               expert_divergence, expert_information, multinomial_divergence, lift,
-               pointwise_information, log_lift, selectivity, expert_relevance
+               purity_summary, expert_divergence, expert_information, divergence_test,
+               multinomial_divergence, lift, pointwise_information, log_lift, selectivity,
+               expert_relevance
 concentration  effective_tokens, cumulative_mass, entries_for_mass, mass_curve_area, token_totals,
                combine_share, token_effective_experts, uniform_divergence, mixing_matrix,
-               slot_redundancy, slot_parameter_redundancy, slot_divergence, cosine_matrix,
-               contribution_share, branch_share
+               slot_redundancy, slot_parameter_redundancy, slot_divergence_redundancy,
+               slot_divergence, cosine_matrix, zero_vectors, contribution_share, branch_share
 paths          coactivation_counts, coactivation_matrix, coactivation_lift, coactivation_jaccard,
                coactivation_chance, transition_matrix, next_expert_accuracy, path_numbers,
-               path_entropy, path_coverage, nominal_degree_log, routing_degree, rarefied_paths,
-               router_saturation, weighted_jaccard, top_paths, spatial_coherence,
-               shuffled_agreement
+               path_entropy, shuffled_path_entropy, path_coverage, nominal_degree_log,
+               routing_degree, rarefied_paths, router_saturation, weighted_jaccard, top_paths,
+               spatial_coherence, shuffled_agreement
 features       silhouette, neighbour_purity, feature_clusters, cluster_agreement, linear_cka,
                linear_probe, random_projection, probe_efficiency
 nulls          permutation_test, null_draws, against_null, adjusted_score, max_statistic_test,
@@ -66,12 +67,12 @@ from routelab.metrics.association import (
     table_information,
 )
 from routelab.metrics.capacity import Success, capacity_success, expert_success, processed_share
+from routelab.metrics.cka import linear_cka
 from routelab.metrics.clusters import (
     ClusterAgreement,
     NeighbourPurity,
     cluster_agreement,
     feature_clusters,
-    linear_cka,
     neighbour_purity,
     silhouette,
 )
@@ -168,18 +169,16 @@ from routelab.metrics.nulls import (
 )
 from routelab.metrics.paths import (
     RoutingDegree,
-    Saturation,
     next_expert_accuracy,
     nominal_degree_log,
     path_coverage,
     path_entropy,
     path_numbers,
     rarefied_paths,
-    router_saturation,
     routing_degree,
+    shuffled_path_entropy,
     top_paths,
     transition_matrix,
-    weighted_jaccard,
 )
 from routelab.metrics.probes import Probe, linear_probe, probe_efficiency, random_projection
 from routelab.metrics.profiles import (
@@ -197,11 +196,15 @@ from routelab.metrics.redundancy import (
     Redundancy,
     cosine_matrix,
     slot_divergence,
+    slot_divergence_redundancy,
     slot_parameter_redundancy,
     slot_redundancy,
+    zero_vectors,
 )
+from routelab.metrics.saturation import Saturation, router_saturation, weighted_jaccard
 from routelab.metrics.spatial import Coherence, shuffled_agreement, spatial_coherence
 from routelab.metrics.specialization import (
+    PuritySummary,
     Relevance,
     expert_class_entropy,
     expert_class_share,
@@ -211,10 +214,15 @@ from routelab.metrics.specialization import (
     expert_relevance,
     lift,
     log_lift,
-    multinomial_divergence,
     overall_purity,
     pointwise_information,
+    purity_summary,
     selectivity,
+)
+from routelab.metrics.specialization_null import (
+    DivergenceTest,
+    divergence_test,
+    multinomial_divergence,
 )
 
 __all__ = [
@@ -223,6 +231,7 @@ __all__ = [
     "Coherence",
     "ConsistencyTest",
     "Contribution",
+    "DivergenceTest",
     "GateEntropies",
     "Halves",
     "Hardness",
@@ -238,6 +247,7 @@ __all__ = [
     "Permutation",
     "PredictionAgreement",
     "Probe",
+    "PuritySummary",
     "Redundancy",
     "Relevance",
     "RoutingDegree",
@@ -277,6 +287,7 @@ __all__ = [
     "cv_squared",
     "dead_experts",
     "design_effect",
+    "divergence_test",
     "effective_experts",
     "effective_tokens",
     "entries_for_mass",
@@ -337,6 +348,7 @@ __all__ = [
     "prediction_agreement",
     "probe_efficiency",
     "processed_share",
+    "purity_summary",
     "random_projection",
     "rarefied_paths",
     "resampled_rows",
@@ -347,9 +359,11 @@ __all__ = [
     "selectivity",
     "shannon_entropy",
     "shuffled_agreement",
+    "shuffled_path_entropy",
     "shuffles",
     "silhouette",
     "slot_divergence",
+    "slot_divergence_redundancy",
     "slot_parameter_redundancy",
     "slot_redundancy",
     "smallest_p",
@@ -368,4 +382,5 @@ __all__ = [
     "variance_explained",
     "weighted_jaccard",
     "wilson_interval",
+    "zero_vectors",
 ]

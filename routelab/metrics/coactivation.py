@@ -15,37 +15,39 @@ def coactivation_counts(selected: ArrayLike) -> FloatArray:
     """
     rows = masses(selected, name="selected")
     rows = rows.reshape(-1, rows.shape[-1])
-    return rows.T @ rows
+    return np.asarray(rows.T @ rows)
 
 
 def coactivation_matrix(together: ArrayLike, work: ArrayLike) -> FloatArray:
     """N_ij / N_i: of the tokens of expert i, the share that j serves too, `(E, E)` (P1).
 
     `together (E, E)` as `coactivation_counts` gives it, `work (E,)` the tokens (or mass) of each
-    expert. The diagonal is undefined (NaN), and so is the row of a dead expert. Chance is
-    (k−1)/(E−1) for top-k.
+    expert. The diagonal is undefined (NaN), and so is the row of a dead expert. All is NaN where no
+    token has two experts, as for k = 1. Chance is (k−1)/(E−1) for top-k.
     """
     pairs = _square(together)
-    matrix = ratio(pairs, masses(work, name="work", ndim=1)[:, None])
-    np.fill_diagonal(matrix, np.nan)
-    return matrix
+    return _off_diagonal(ratio(pairs, _work(work, pairs)[:, None]), pairs)
 
 
 def coactivation_lift(together: ArrayLike, work: ArrayLike, tokens: float) -> FloatArray:
-    """N_ij · M / (N_i N_j), `(E, E)`: 1 if experts were chosen independently; NaN diagonal (P1)."""
-    pairs, load = _square(together), masses(work, name="work", ndim=1)
-    matrix = ratio(pairs * tokens, np.outer(load, load))
-    np.fill_diagonal(matrix, np.nan)
-    return matrix
+    """N_ij · M / (N_i N_j), `(E, E)`: 1 if experts were chosen independently (P1).
+
+    `tokens` is M, all tokens that were routed. NaN as in `coactivation_matrix`.
+    """
+    pairs = _square(together)
+    load = _work(work, pairs)
+    return _off_diagonal(ratio(pairs * tokens, np.outer(load, load)), pairs)
 
 
 def coactivation_jaccard(together: ArrayLike) -> FloatArray:
-    """N_ij / (N_i + N_j − N_ij) of counts, `(E, E)`, 0 to 1; NaN diagonal and dead pairs (P1)."""
+    """N_ij / (N_i + N_j − N_ij) of counts, `(E, E)`, 0 to 1 (P1).
+
+    Counts of top-k only: the diagonal of soft products is not a load. NaN as in
+    `coactivation_matrix`, and between two dead experts.
+    """
     pairs = _square(together)
     load = pairs.diagonal()
-    matrix = ratio(pairs, load[:, None] + load[None] - pairs)
-    np.fill_diagonal(matrix, np.nan)
-    return matrix
+    return _off_diagonal(ratio(pairs, load[:, None] + load[None] - pairs), pairs)
 
 
 def coactivation_chance(experts: int, k: int) -> float:
@@ -53,6 +55,20 @@ def coactivation_chance(experts: int, k: int) -> float:
     if k < 2 or experts < 2:
         return float("nan")
     return (k - 1) / (experts - 1)
+
+
+def _off_diagonal(matrix: FloatArray, pairs: FloatArray) -> FloatArray:
+    """NaN on the diagonal, and everywhere if no pair of different experts ever met."""
+    met = pairs.sum() > pairs.trace()
+    np.fill_diagonal(matrix, np.nan)
+    return matrix if met else np.full_like(matrix, np.nan)
+
+
+def _work(work: ArrayLike, pairs: FloatArray) -> FloatArray:
+    load = masses(work, name="work", ndim=1)
+    if len(load) != len(pairs):
+        raise ValueError(f"work has {len(load)} experts and together {len(pairs)}")
+    return load
 
 
 def _square(together: ArrayLike) -> FloatArray:

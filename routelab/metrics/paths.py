@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from routelab.metrics.arrays import FloatArray, IntArray, classes_of, ratio
+from routelab.metrics.arrays import FloatArray, IntArray, classes_of, ratio, same_length
 from routelab.metrics.association import contingency_table
 from routelab.metrics.entropy import shannon_entropy
 
@@ -18,16 +18,40 @@ def transition_matrix(
 ) -> FloatArray:
     """P(expert of the next layer | expert of this one), `(E1, E2)`, rows sum to 1 (P4).
 
-    `first` and `second` hold one expert an image (or token) in each layer, `(n,)`. An expert that
-    nothing passed is a NaN row.
+    `first` and `second` hold one expert an image (or token) in each layer, `(n,)`, or k choices a
+    token, `(n, k)`, of which all pairs count, never only those of one rank; −1 is a dropped choice.
+    An expert that nothing passed is a NaN row. Chance is the share of each expert of `second`.
 
     >>> transition_matrix([0, 0, 1, 1], [0, 0, 1, 0])
     array([[1. , 0. ],
            [0.5, 0.5]])
     """
-    height, width = experts or (None, None)
-    counts = contingency_table(first, second, classes=height, experts=width)
+    height, width = experts or (0, 0)
+    if np.ndim(first) == 2 and np.ndim(second) == 2:
+        counts = _choice_pairs(np.asarray(first), np.asarray(second), height, width)
+    else:
+        counts = contingency_table(first, second, classes=height, experts=width)
     return ratio(counts, counts.sum(axis=1, keepdims=True))
+
+
+def _choice_pairs(
+    first: NDArray[np.int64], second: NDArray[np.int64], height: int, width: int
+) -> FloatArray:
+    """All k1 · k2 pairs of a token's choices in two layers, summed over tokens: `(E1, E2)`."""
+    same_length(first, second, names=("first", "second"))
+    sides = [
+        classes_of(np.ravel(part + 1), name=name).reshape(part.shape)  # a dropped choice is row 0
+        for part, name in ((first, "first"), (second, "second"))
+    ]
+    sizes = [
+        max(size, int(side.max(initial=0))) + 1
+        for size, side in zip((height, width), sides, strict=True)
+    ]
+    counts = np.zeros((sizes[0], sizes[1]))
+    for a in sides[0].T:
+        for b in sides[1].T:
+            counts += contingency_table(a, b, classes=sizes[0], experts=sizes[1])
+    return counts[1:, 1:]
 
 
 def next_expert_accuracy(first: ArrayLike, second: ArrayLike) -> float:
@@ -38,9 +62,7 @@ def next_expert_accuracy(first: ArrayLike, second: ArrayLike) -> float:
 
 def path_numbers(paths: ArrayLike) -> IntArray:
     """A number for each distinct path, `(n,)`, of paths `(n, L)` of one expert a layer (P5)."""
-    rows = np.asarray(paths, dtype=np.int64)
-    if rows.ndim != 2:
-        raise ValueError(f"paths must have 2 axes (images, layers), not shape {rows.shape}")
+    rows = _paths(paths)
     if not len(rows):
         return np.zeros(0, dtype=np.int64)
     return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
@@ -52,6 +74,17 @@ def path_entropy(paths: ArrayLike) -> float:
     if not len(numbers):
         return float("nan")
     return float(shannon_entropy(np.bincount(numbers) / len(numbers)))
+
+
+def shuffled_path_entropy(paths: ArrayLike, *, permutations: int = 99, seed: int = 0) -> float:
+    """Mean entropy (nats) of paths whose layers are shuffled apart: what `path_entropy` is where
+    the expert of one layer says nothing about the next (P5).
+    """
+    rows, generator = _paths(paths), np.random.default_rng(seed)
+    if not len(rows) or permutations < 1:
+        return float("nan")
+    drawn = (path_entropy(generator.permuted(rows, axis=0)) for _ in range(permutations))
+    return float(np.mean(list(drawn)))
 
 
 def path_coverage(paths: ArrayLike, most: int) -> float:
@@ -67,6 +100,8 @@ def nominal_degree_log(experts: int, k: int, layers: int) -> float:
     >>> round(math.exp(nominal_degree_log(8, 1, 2)))
     64
     """
+    if not 0 < k <= experts or layers < 0:
+        raise ValueError(f"k must be from 1 to {experts} experts, not {k}, and layers 0 or more")
     return layers * math.log(math.comb(experts, k))
 
 
@@ -79,8 +114,12 @@ class RoutingDegree(NamedTuple):
 
 
 def routing_degree(paths: ArrayLike, *, experts: int, k: int = 1) -> RoutingDegree:
-    """How many of the possible paths are used (P6)? Effective paths are capped by the images."""
-    rows = np.asarray(paths)
+    """How many of the possible paths are used (P6)? Effective paths are capped by the images.
+
+    Paths `(n, L)` of images, or of tokens under token routing: say which. Stores of other sizes
+    compare by `rarefied_paths` only.
+    """
+    rows = _paths(paths)
     nominal, effective = nominal_degree_log(experts, k, rows.shape[1]), path_entropy(rows)
     return RoutingDegree(nominal, effective, float(ratio(effective, nominal)))
 
@@ -98,36 +137,16 @@ def rarefied_paths(paths: ArrayLike, size: int, *, draws: int = 100, seed: int =
     return float(np.mean(np.exp(entropies)))
 
 
-class Saturation(NamedTuple):
-    """Mean overlap of two choices a token, its chance k/E, the adjusted overlap, and the IoU."""
-
-    overlap: float
-    chance: float
-    adjusted: float
-    iou: float
-
-
-def router_saturation(first: ArrayLike, second: ArrayLike, *, experts: int) -> Saturation:
-    """Do two checkpoints choose the same k experts? Choices `(n, k)` of each (P2).
-
-    For top-k only: under soft routing every expert has weight, and a set overlap is always 1.
-    """
-    a, b = np.asarray(first, dtype=np.int64), np.asarray(second, dtype=np.int64)
-    if a.shape != b.shape or a.ndim != 2:
-        raise ValueError(f"choices must be two arrays (n, k), not {a.shape} and {b.shape}")
-    k = a.shape[1]
-    shared = (a[:, :, None] == b[:, None]).sum(axis=(1, 2))
-    overlap, chance = float((shared / k).mean()), k / experts
-    adjusted = float(ratio(overlap - chance, 1 - chance))
-    return Saturation(overlap, chance, adjusted, float((shared / (2 * k - shared)).mean()))
-
-
-def weighted_jaccard(first: ArrayLike, second: ArrayLike) -> FloatArray:
-    """Σ min / Σ max along the last axis, 0 to 1: overlap of two soft routings (P3)."""
-    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    return ratio(np.minimum(a, b).sum(axis=-1), np.maximum(a, b).sum(axis=-1))
-
-
 def top_paths(assignments: list[NDArray[np.int64]]) -> IntArray:
     """Paths `(n, L)` from one expert an image in each layer, given as `L` arrays `(n,)`."""
-    return np.stack([classes_of(column, name="assignments") for column in assignments], axis=1)
+    columns = [classes_of(column, name="assignments") for column in assignments]
+    if len({len(column) for column in columns}) != 1:
+        raise ValueError("assignments must be one array a layer, all of the same images")
+    return np.stack(columns, axis=1)
+
+
+def _paths(paths: ArrayLike) -> IntArray:
+    shape = np.shape(paths)
+    if len(shape) != 2:
+        raise ValueError(f"paths must have 2 axes (images, layers), not shape {shape}")
+    return classes_of(np.ravel(paths), name="paths").reshape(shape)

@@ -22,16 +22,22 @@ STRENGTHS = (0.01, 0.1, 1.0)
 """Inverse strengths of the L2 penalty that the inner cross-validation chooses from."""
 
 
+LEAST_IMAGES = 4
+"""Of a class: one or more held out, and two to train on, one for each inner fold."""
+
+
 class Probe(NamedTuple):
     """Balanced held-out accuracy of each split `(splits,)`, their mean, and its standard error.
 
-    The error is that of a share over all held-out images, not of the few splits.
+    The error is that of a share over the held-out images of a split, not of the few splits.
+    Chance is 1 / `classes`; `excluded` classes had too few images.
     """
 
     accuracies: FloatArray
     accuracy: float
     error: float
     classes: int
+    excluded: tuple[int, ...] = ()
 
 
 def linear_probe(
@@ -47,16 +53,19 @@ def linear_probe(
 
     Standardised on the training part; the L2 penalty by inner cross-validation. The same seed gives
     the same splits for every input. `shuffled` gives the control task: labels in random order.
-    Classes with fewer than 4 images are left out; NaN with fewer than two left.
+    Classes with fewer than 4 images are left out and listed; NaN with fewer than two left.
     """
+    if splits < 1 or not 0 < held_out < 1:
+        raise ValueError(f"splits must be 1 or more and held_out a share, not {splits}, {held_out}")
     rows, numbers = finite(features, name="features", ndim=2), classes_of(labels)
     same_length(rows, numbers, names=("features", "labels"))
-    counts = np.bincount(numbers) if len(numbers) else np.zeros(0)
-    usable = (counts >= 4)[numbers] if len(numbers) else np.zeros(0, dtype=bool)
+    counts = np.bincount(numbers)
+    usable = (counts >= LEAST_IMAGES)[numbers]
+    excluded = tuple(np.flatnonzero((counts > 0) & (counts < LEAST_IMAGES)).tolist())
     rows, numbers = rows[usable], numbers[usable]
     classes = int(np.unique(numbers).size)
     if classes < 2:
-        return Probe(np.full(splits, np.nan), float("nan"), float("nan"), classes)
+        return Probe(np.full(splits, np.nan), float("nan"), float("nan"), classes, excluded)
     if shuffled:
         numbers = np.random.default_rng(seed).permutation(numbers)
     scores, tested = [], 0
@@ -65,7 +74,7 @@ def linear_probe(
         tested += len(test)
     mean = float(np.mean(scores))
     error = math.sqrt(max(mean * (1 - mean), 1 / tested) / (tested / splits))
-    return Probe(np.array(scores), mean, error, classes)
+    return Probe(np.array(scores), mean, error, classes, excluded)
 
 
 def _splits(

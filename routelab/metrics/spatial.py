@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from routelab.metrics.arrays import FloatArray, ratio
+from routelab.metrics.arrays import FloatArray, classes_of, ratio
 
 
 class Coherence(NamedTuple):
@@ -27,21 +28,25 @@ def spatial_coherence(experts: ArrayLike) -> Coherence:
     >>> spatial_coherence([[[0, 0], [1, 1]]]).agreement
     array([0.5])
     """
-    maps = np.asarray(experts, dtype=np.int64)
-    if maps.ndim != 3:
-        raise ValueError(
-            f"experts must have 3 axes (images, height, width), not shape {maps.shape}"
-        )
+    shape = np.shape(experts)
+    if len(shape) != 3:
+        raise ValueError(f"experts must have 3 axes (images, height, width), not shape {shape}")
+    maps = classes_of(np.ravel(experts), name="experts").reshape(shape)
     down, right = maps[:, 1:] == maps[:, :-1], maps[:, :, 1:] == maps[:, :, :-1]
-    pairs = down[0].size + right[0].size if len(maps) else 0
+    pairs = math.prod(down.shape[1:]) + math.prod(right.shape[1:])
     agreement = ratio(down.sum(axis=(1, 2)) + right.sum(axis=(1, 2)), pairs)
-    chance = shuffled_agreement(maps.reshape(len(maps), -1))
+    chance = shuffled_agreement(maps.reshape(len(maps), math.prod(shape[1:])))
     return Coherence(agreement, chance, ratio(agreement - chance, 1 - chance))
 
 
 def shuffled_agreement(experts: ArrayLike) -> FloatArray:
     """Probability that two different tokens of an image share an expert, `(n,)` of `(n, T)`."""
-    rows = np.asarray(experts, dtype=np.int64)
-    tokens = rows.shape[1]
-    same = [float((np.bincount(row) * (np.bincount(row) - 1)).sum()) for row in rows]
-    return ratio(same, tokens * (tokens - 1))
+    shape = np.shape(experts)
+    if len(shape) != 2:
+        raise ValueError(f"experts must have 2 axes (images, tokens), not shape {shape}")
+    rows = classes_of(np.ravel(experts), name="experts").reshape(shape)
+    images, tokens = shape
+    width = int(rows.max(initial=-1)) + 1
+    places = (rows + width * np.arange(images)[:, None]).ravel()
+    counts = np.bincount(places, minlength=images * width).reshape(images, width)
+    return ratio((counts * (counts - 1)).sum(axis=1), tokens * (tokens - 1))

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from routelab.metrics.arrays import FloatArray, masses, ratio
+from routelab.metrics.arrays import FloatArray, IntArray, classes_of, masses, ratio
 from routelab.metrics.entropy import jensen_shannon_divergence, shannon_entropy
 
 
 def expert_class_share(table: ArrayLike) -> FloatArray:
     """Class mix of each expert, `(C, E)` with columns that sum to 1; a dead expert is NaN (S1)."""
-    counts = masses(table, name="table", ndim=2)
+    counts = _table(table)
     return ratio(counts, counts.sum(axis=0))
 
 
@@ -31,7 +31,7 @@ def expert_purity(table: ArrayLike) -> FloatArray:
 
 def overall_purity(table: ArrayLike) -> float:
     """Σ_e max_c N / n: share of images that are of their expert's largest class (S1)."""
-    counts = masses(table, name="table", ndim=2)
+    counts = _table(table)
     return float(ratio(counts.max(axis=0).sum(), counts.sum()))
 
 
@@ -46,12 +46,45 @@ def expert_class_entropy(table: ArrayLike, *, normalized: bool = True) -> FloatA
     return ratio(entropy, np.log(share.shape[0]))
 
 
+class PuritySummary(NamedTuple):
+    """Means over the experts at work, and who was left out of them (S1).
+
+    `purity` and `entropy` (over ln C) are means over experts, `overall` is over images; `dead (E,)`
+    experts are in no mean, and `few (E,)` have some but too little mass to be read alone.
+    """
+
+    purity: float
+    overall: float
+    entropy: float
+    dead: NDArray[np.bool_]
+    few: NDArray[np.bool_]
+
+
+def purity_summary(table: ArrayLike, *, least: float = 10) -> PuritySummary:
+    """How pure is a layer? Experts of fewer than `least` images are named, not hidden (S1).
+
+    >>> purity_summary([[2, 0, 0], [1, 1, 0]]).dead
+    array([False, False,  True])
+    """
+    counts = _table(table)
+    work = counts.sum(axis=0)
+    alive = work > 0
+    purity, entropy = expert_purity(counts)[alive], expert_class_entropy(counts)[alive]
+    return PuritySummary(
+        float(purity.mean()) if alive.any() else float("nan"),
+        overall_purity(counts),
+        float(entropy.mean()) if alive.any() else float("nan"),
+        ~alive,
+        alive & (work < least),
+    )
+
+
 def expert_divergence(table: ArrayLike) -> FloatArray:
     """Jensen–Shannon divergence (bits, 0 to 1) of each expert's class mix from all images' (S2).
 
-    Its chance level is not 0: `multinomial_divergence`, or better a permutation of image labels.
+    Its chance level is not 0: see `divergence_test` and `multinomial_divergence`.
     """
-    counts = masses(table, name="table", ndim=2)
+    counts = _table(table)
     share, alive = expert_class_share(counts), counts.sum(axis=0) > 0
     divergence = np.full(counts.shape[1], np.nan)
     if alive.any():
@@ -67,22 +100,11 @@ def expert_information(table: ArrayLike) -> FloatArray:
 
     Weighted by load they add up to the mutual information of class and expert.
     """
-    counts = masses(table, name="table", ndim=2)
+    counts = _table(table)
     share = expert_class_share(counts)
     mix = counts.sum(axis=1, keepdims=True) / max(counts.sum(), 1e-300)
     quotient = np.where(share > 0, ratio(share, np.where(mix > 0, mix, 1.0)), 1.0)
     return np.where(np.isnan(share), np.nan, share * np.log2(quotient)).sum(axis=0)
-
-
-def multinomial_divergence(
-    mix: ArrayLike, count: int, *, draws: int = 1000, seed: int = 0
-) -> float:
-    """Mean divergence (bits) of so many images drawn from a class mix `(C,)`: chance of S2."""
-    share = masses(mix, name="mix", ndim=1)
-    if count < 1:
-        return float("nan")
-    drawn = np.random.default_rng(seed).multinomial(count, share / share.sum(), size=draws) / count
-    return float(jensen_shannon_divergence(drawn, share / share.sum()).mean())
 
 
 def lift(table: ArrayLike) -> FloatArray:
@@ -94,7 +116,7 @@ def lift(table: ArrayLike) -> FloatArray:
     array([[1.3333333, 0.       ],
            [0.6666667, 2.       ]])
     """
-    counts = masses(table, name="table", ndim=2)
+    counts = _table(table)
     return ratio(counts * counts.sum(), np.outer(counts.sum(axis=1), counts.sum(axis=0)))
 
 
@@ -109,7 +131,9 @@ def log_lift(table: ArrayLike, *, alpha: float = 0.5) -> FloatArray:
 
     log2 [(N+α)/(n_c+αE)] / [(N_e+α)/(n+αE)].
     """
-    counts = masses(table, name="table", ndim=2)
+    counts = _table(table)
+    if not alpha > 0:
+        raise ValueError(f"alpha must be above 0, not {alpha}; without smoothing take lift")
     experts = counts.shape[1]
     of_class = (counts + alpha) / (counts.sum(axis=1, keepdims=True) + alpha * experts)
     of_all = (counts.sum(axis=0) + alpha) / (counts.sum() + alpha * experts)
@@ -125,24 +149,55 @@ def selectivity(means: ArrayLike, preferred: ArrayLike | None = None) -> FloatAr
     values = masses(means, name="means", ndim=2)
     if len(values) < 2:
         return np.full(values.shape[1], np.nan)
-    chosen = values.argmax(axis=0) if preferred is None else np.asarray(preferred, dtype=np.int64)
+    chosen = values.argmax(axis=0) if preferred is None else _preferred(preferred, values)
     own = values[chosen, np.arange(values.shape[1])]
     others = (values.sum(axis=0) - own) / (len(values) - 1)
     return ratio(own - others, own + others)
 
 
+def _preferred(preferred: ArrayLike, means: FloatArray) -> IntArray:
+    """One class an expert, of those that there are."""
+    chosen = classes_of(preferred, name="preferred")
+    if len(chosen) != means.shape[1] or (chosen >= len(means)).any():
+        raise ValueError(
+            f"preferred must name one of {len(means)} classes for each of {means.shape[1]} experts"
+        )
+    return chosen
+
+
 class Relevance(NamedTuple):
-    """Score of each expert `(E,)`, and the smallest set that reaches the wanted share."""
+    """Share of the score at each expert `(E,)`; the smallest set that reaches the wanted share;
+    and whether a tie at the cut made that set larger.
+    """
 
     score: FloatArray
     kept: NDArray[np.bool_]
+    tied: bool
 
 
 def expert_relevance(score: ArrayLike, *, share: float) -> Relevance:
-    """Smallest set of experts that holds `share` of a class's score, ties included (S5)."""
+    """Smallest set of experts that holds `share` of a class's score, ties included (S5, ESFT).
+
+    `score (E,)` is the mean gate of each expert over the tokens of a class or task, or its number
+    of selections: shares are over the experts of one layer, never over layers.
+
+    >>> expert_relevance([0.5, 0.3, 0.2], share=0.6).kept
+    array([ True,  True, False])
+    """
     values = masses(score, name="score", ndim=1)
+    if not 0 < share <= 1:
+        raise ValueError(f"share must be above 0 and at most 1, not {share}")
     portions = ratio(values, values.sum())
     ordered = np.sort(portions)[::-1]
     reached = np.flatnonzero(np.cumsum(ordered) >= share - 1e-9)
-    cut = ordered[reached[0]] if len(reached) else 0.0
-    return Relevance(portions, np.asarray(portions >= cut))
+    if not len(reached):
+        return Relevance(portions, np.zeros(len(values), dtype=bool), False)
+    kept = portions >= ordered[reached[0]] * (1 - 1e-12)
+    return Relevance(portions, kept, bool(kept.sum() > reached[0] + 1))
+
+
+def _table(table: ArrayLike) -> FloatArray:
+    counts = masses(table, name="table", ndim=2)
+    if not len(counts):
+        raise ValueError("table must have a row for each class, and it has none")
+    return counts

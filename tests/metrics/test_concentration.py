@@ -174,3 +174,123 @@ def test_bad_weights_are_refused_by_name():
         metrics.effective_tokens(np.full((1, 2, 2), np.nan))
     with pytest.raises(ValueError, match="order is 1 or 2"):
         metrics.effective_tokens(D, order=3)
+
+
+def test_weights_are_scaled_over_the_tokens_that_are_given():
+    without_first = D[:, 1:]
+    scaled = without_first / without_first.sum(axis=1, keepdims=True)
+    for order in (1, 2):
+        np.testing.assert_allclose(
+            metrics.effective_tokens(without_first, order=order),
+            metrics.effective_tokens(scaled, order=order),
+        )
+    np.testing.assert_allclose(
+        metrics.uniform_divergence(without_first), metrics.uniform_divergence(scaled)
+    )
+    columns = without_first[0].T
+    np.testing.assert_allclose(metrics.cumulative_mass(columns)[:, -1], 1)
+    assert metrics.entries_for_mass(columns, 1).tolist() == [3, 3]
+
+
+def test_a_slot_and_a_token_without_weight_are_nan_and_the_others_stay():
+    weights = D.copy()
+    weights[..., 1] = 0
+    for values in (
+        metrics.effective_tokens(weights),
+        metrics.effective_tokens(weights, order=2),
+        metrics.uniform_divergence(weights),
+        metrics.mass_curve_area(weights.transpose(0, 2, 1)),
+    ):
+        assert np.isnan(values[0]).tolist() == [False, True]
+    assert metrics.entries_for_mass(weights[0].T, 0.5).tolist() == [1, 0]
+    dropped = np.array([[[0.0, 0.0], [0.4, 0.0]]])
+    assert metrics.token_effective_experts(dropped)[0, 1] == 1
+    assert np.isnan(metrics.token_effective_experts(dropped)[0, 0])
+
+
+def test_one_image_of_one_token_one_expert_and_one_slot():
+    one = np.ones((1, 1, 1))
+    assert metrics.effective_tokens(one).tolist() == [[1]]
+    assert metrics.uniform_divergence(one).tolist() == [[0]]
+    assert metrics.token_totals(one).tolist() == [[1]]
+    assert metrics.token_effective_experts(one).tolist() == [[1]]
+    assert metrics.mixing_matrix(one, one).tolist() == [[[1]]]
+    assert metrics.combine_share(one).tolist() == [1]
+
+
+def test_images_are_apart_so_that_batches_can_be_streamed():
+    dispatch = random_dispatch(3, images=5)
+    combine = np.random.default_rng(4).dirichlet(np.ones(4), (5, 6))
+    for measure in (
+        metrics.effective_tokens,
+        metrics.token_totals,
+        metrics.uniform_divergence,
+        lambda part: metrics.slot_redundancy(part, [0, 0, 1, 1]).within,
+        lambda part: metrics.slot_divergence_redundancy(part, [0, 0, 1, 1]).between,
+    ):
+        parts = np.concatenate([measure(dispatch[:2]), measure(dispatch[2:])])
+        np.testing.assert_allclose(measure(dispatch), parts)
+    whole = metrics.mixing_matrix(dispatch, combine)
+    np.testing.assert_allclose(whole[3], metrics.mixing_matrix(dispatch[3:4], combine[3:4])[0])
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS)
+def test_mixing_contribution_and_totals_agree_with_loops(seed):
+    generator = np.random.default_rng(seed)
+    dispatch = random_dispatch(seed)
+    combine = generator.dirichlet(np.ones(4), (2, 6))
+    matrix = metrics.mixing_matrix(dispatch, combine)
+    totals = metrics.token_totals(dispatch)
+    for b, t in np.ndindex(2, 6):
+        assert totals[b, t] == pytest.approx(sum(dispatch[b, t]) * 6 / 4)
+        for u in range(6):
+            fed = sum(combine[b, t, s] * dispatch[b, u, s] for s in range(4))
+            assert matrix[b, t, u] == pytest.approx(fed)
+    np.testing.assert_allclose(matrix.sum(axis=2), 1)
+    terms = generator.normal(size=(5, 3, 4))
+    share = metrics.contribution_share(terms)
+    for t, e in np.ndindex(5, 3):
+        norms = [np.linalg.norm(term) for term in terms[t]]
+        total = terms[t].sum(axis=0)
+        assert share.norm[t, e] == pytest.approx(norms[e] / sum(norms))
+        assert share.projection[t, e] == pytest.approx(terms[t, e] @ total / (total @ total))
+    np.testing.assert_allclose(share.projection.sum(axis=-1), 1)
+
+
+def test_terms_that_cancel_up_to_rounding_have_no_projection():
+    share = metrics.contribution_share([[0.1, 0.0], [0.2, 0.0], [-0.3, 0.0]])
+    assert np.isnan(share.projection).all()
+    np.testing.assert_allclose(share.norm, [1 / 6, 1 / 3, 1 / 2])
+
+
+def test_wrong_shapes_and_shares_are_refused():
+    with pytest.raises(ValueError, match="differ in shape"):
+        metrics.mixing_matrix(D, np.ones((1, 4, 3)) / 3)
+    with pytest.raises(ValueError, match="outputs must have axes"):
+        metrics.contribution_share([1.0, 2.0])
+    with pytest.raises(ValueError, match="differ in tokens"):
+        metrics.branch_share(np.ones((2, 3)), np.ones((3, 3)))
+    for share in (0, 1.1):
+        with pytest.raises(ValueError, match="share must be above 0 and at most 1"):
+            metrics.entries_for_mass([0.5, 0.5], share)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -1.0])
+def test_every_measure_refuses_weights_that_are_none_by_name(wrong):
+    broken = np.full((1, 2, 2), wrong)
+    for measure in (
+        metrics.effective_tokens,
+        metrics.token_totals,
+        metrics.uniform_divergence,
+        lambda weights: metrics.mixing_matrix(weights, K),
+        lambda weights: metrics.slot_divergence_redundancy(weights, [0, 1]),
+    ):
+        with pytest.raises(ValueError, match="dispatch holds"):
+            measure(broken)
+    for measure in (metrics.combine_share, metrics.token_effective_experts):
+        with pytest.raises(ValueError, match="mass holds"):
+            measure(broken)
+    for measure in (metrics.cumulative_mass, metrics.mass_curve_area):
+        with pytest.raises(ValueError, match="weights holds"):
+            measure(broken)

@@ -44,14 +44,61 @@ def test_top_1_meets_nobody_and_a_dead_expert_is_nan():
     assert math.isnan(metrics.coactivation_chance(4, 1))
     rows = np.array([[1, 0, 0], [0, 1, 0]])
     together = metrics.coactivation_counts(rows)
-    matrix = metrics.coactivation_matrix(together, rows.sum(axis=0))
-    assert np.isnan(matrix[2]).all()
-    assert np.nanmax(matrix) == 0
+    work = rows.sum(axis=0)
+    assert np.isnan(metrics.coactivation_matrix(together, work)).all()
+    assert np.isnan(metrics.coactivation_lift(together, work, 2)).all()
+    assert np.isnan(metrics.coactivation_jaccard(together)).all()
+    assert np.isnan(metrics.coactivation_matrix([[3]], [3])).all()
+    pair = np.array([[1, 1, 0, 0], [1, 0, 1, 0]])
+    matrix = metrics.coactivation_matrix(metrics.coactivation_counts(pair), pair.sum(axis=0))
+    assert np.isnan(matrix[3]).all()
+    assert matrix[0, 1] == 0.5
+    assert matrix[1, 2] == 0
+
+
+def test_all_28_pairs_of_a_top_8_token_count_not_7():
+    row = np.array([[1] * 8 + [0] * 8])
+    together = metrics.coactivation_counts(row)
+    assert np.triu(together, 1).sum() == 28
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS)
+def test_soft_coactivation_agrees_with_a_loop_and_follows_the_names_of_experts(seed):
+    generator = np.random.default_rng(seed)
+    mass = generator.dirichlet(np.ones(4), (3, 5))
+    order = generator.permutation(4)
+    work = mass.sum(axis=(0, 1))
+    together = metrics.coactivation_counts(mass)
+    matrix = metrics.coactivation_matrix(together, work)
+    lift = metrics.coactivation_lift(together, work, 15)
+    for i, j in itertools.permutations(range(4), 2):
+        met = sum(token[i] * token[j] for image in mass for token in image)
+        assert matrix[i, j] == pytest.approx(met / work[i])
+        assert lift[i, j] == pytest.approx(met * 15 / (work[i] * work[j]))
+    renamed = metrics.coactivation_matrix(
+        metrics.coactivation_counts(mass[..., order]), work[order]
+    )
+    np.testing.assert_allclose(renamed, matrix[np.ix_(order, order)])
+
+
+def test_splitting_a_slot_in_two_leaves_coactivation():
+    mass = np.array([[0.6, 0.4], [0.3, 0.7]])
+    halved = np.column_stack([mass[:, :1] / 2, mass[:, :1] / 2, mass[:, 1:]])
+    again = metrics.expert_mass(halved, [0, 0, 1])
+    np.testing.assert_allclose(
+        metrics.coactivation_counts(again), metrics.coactivation_counts(mass)
+    )
 
 
 def test_coactivation_refuses_what_is_not_square():
     with pytest.raises(ValueError, match="must be square"):
         metrics.coactivation_jaccard(np.ones((2, 3)))
+    with pytest.raises(ValueError, match="work has 3 experts and together 2"):
+        metrics.coactivation_matrix(np.ones((2, 2)), [1, 1, 1])
+    for wrong in (np.nan, np.inf, -1):
+        with pytest.raises(ValueError, match="selected holds"):
+            metrics.coactivation_counts([[1, wrong]])
 
 
 FIRST, SECOND = [0, 0, 1, 1], [0, 0, 1, 0]
@@ -62,11 +109,87 @@ def test_transition_of_the_worked_example():
     np.testing.assert_array_equal(metrics.transition_matrix(FIRST, SECOND), [[1, 0], [0.5, 0.5]])
     assert metrics.ami_score(FIRST, SECOND) == pytest.approx(0, abs=1e-9)
     assert metrics.next_expert_accuracy(FIRST, SECOND) == 0.75
+    assert metrics.next_expert_accuracy([0, 0, 2, 2], SECOND) == 0.75, "an idle expert adds none"
 
 
 def test_an_expert_that_nothing_passed_is_a_nan_row():
     matrix = metrics.transition_matrix(FIRST, SECOND, experts=(3, 2))
     assert np.isnan(matrix[2]).all()
+
+
+def test_all_pairs_of_top_k_choices_count_not_those_of_equal_rank():
+    matrix = metrics.transition_matrix([[0, 1]], [[0, 1]])
+    np.testing.assert_array_equal(matrix, [[0.5, 0.5], [0.5, 0.5]])
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS)
+def test_top_k_transitions_agree_with_a_loop_that_skips_dropped_choices(seed):
+    generator = np.random.default_rng(seed)
+    first, second = generator.integers(-1, 3, (12, 2)), generator.integers(-1, 4, (12, 3))
+    counts = np.zeros((3, 4))
+    for a, b in zip(first, second, strict=True):
+        for i, j in itertools.product(a[a >= 0], b[b >= 0]):
+            counts[i, j] += 1
+    found = metrics.transition_matrix(first, second, experts=(3, 4))
+    for i in range(3):
+        if counts[i].any():
+            np.testing.assert_allclose(found[i], counts[i] / counts[i].sum())
+        else:
+            assert np.isnan(found[i]).all()
+    assert metrics.transition_matrix(first[:, :1], second[:, :1], experts=(3, 4)).shape == (3, 4)
+
+
+def test_wrong_choices_and_paths_are_refused_by_name():
+    with pytest.raises(ValueError, match="first has 1 rows and second has 2"):
+        metrics.transition_matrix([[0, 1]], [[0, 1], [0, 1]])
+    with pytest.raises(ValueError, match="first must be whole numbers"):
+        metrics.transition_matrix([[0, np.nan]], [[0, 1]])
+    for measure in (metrics.path_numbers, metrics.path_entropy, metrics.shuffled_path_entropy):
+        with pytest.raises(ValueError, match="paths must be whole numbers"):
+            measure([[0, np.nan]])
+        with pytest.raises(ValueError, match="paths holds negative"):
+            measure([[0, -1]])
+        with pytest.raises(ValueError, match="paths must have 2 axes"):
+            measure([0, 1])
+    with pytest.raises(ValueError, match="one array a layer"):
+        metrics.top_paths([np.array([0, 1]), np.array([0])])
+    for k in (0, 3):
+        with pytest.raises(ValueError, match="k must be from 1 to 2"):
+            metrics.nominal_degree_log(2, k, 1)
+
+
+def test_paths_stack_one_column_a_layer():
+    found = metrics.top_paths([np.array(FIRST), np.array(SECOND)])
+    np.testing.assert_array_equal(found, PATHS)
+
+
+def test_entropy_of_shuffled_paths_is_that_of_unrelated_layers():
+    unrelated = np.array(list(itertools.product(range(2), range(3)))).repeat(40, axis=0)
+    follows = np.tile(np.arange(3)[:, None], (80, 2))
+    by_chance = metrics.shuffled_path_entropy(follows, permutations=20)
+    assert metrics.path_entropy(follows) == pytest.approx(np.log(3))
+    assert by_chance == pytest.approx(2 * np.log(3), abs=0.05)
+    assert metrics.shuffled_path_entropy(unrelated) == pytest.approx(np.log(6), abs=0.02)
+    assert metrics.shuffled_path_entropy(follows, seed=3) == metrics.shuffled_path_entropy(
+        follows, seed=3
+    )
+    assert math.isnan(metrics.shuffled_path_entropy(np.zeros((0, 2))))
+    # Wherever the one 1 of the second layer falls, the paths have the counts 2, 1 and 1.
+    assert metrics.shuffled_path_entropy(PATHS) == pytest.approx(1.5 * np.log(2))
+
+
+def test_no_image_has_no_path():
+    none = np.zeros((0, 2))
+    assert math.isnan(metrics.path_entropy(none))
+    assert math.isnan(metrics.path_coverage(none, 1))
+    assert math.isnan(metrics.routing_degree(none, experts=2).utilisation)
+
+
+def test_a_nominal_degree_too_large_for_a_float_is_a_logarithm():
+    degree = metrics.nominal_degree_log(128, 8, 1000)
+    assert degree == pytest.approx(1000 * math.log(math.comb(128, 8)))
+    assert degree > math.log(1.7e308)
 
 
 def test_paths_of_the_worked_example():
@@ -106,25 +229,10 @@ def test_rarefied_paths_grow_with_the_images_to_the_whole():
     paths = np.random.default_rng(0).integers(0, 3, (60, 2))
     few, whole = metrics.rarefied_paths(paths, 10), metrics.rarefied_paths(paths, 60, draws=2)
     assert few < whole
+    assert metrics.rarefied_paths(paths, 1) == 1
     assert whole == pytest.approx(np.exp(metrics.path_entropy(paths)))
     with pytest.raises(ValueError, match="size must be from 1 to 60"):
         metrics.rarefied_paths(paths, 61)
-
-
-def test_saturation_of_the_fixture():
-    now = [[0, 1], [0, 1], [0, 2], [2, 3]]
-    before = [[0, 1], [0, 2], [0, 2], [1, 3]]
-    found = metrics.router_saturation(now, before, experts=4)
-    assert found == pytest.approx((0.75, 0.5, 0.5, 2 / 3))
-
-
-def test_weighted_overlap_of_soft_routing_where_a_set_overlap_would_be_1():
-    assert metrics.weighted_jaccard([0.6, 0.4, 0], [0.6, 0, 0.4]) == pytest.approx(
-        0.4285714, abs=1e-6
-    )
-    soft = np.array([0.6, 0.3, 0.1]), np.array([0.1, 0.3, 0.6])
-    assert ((soft[0] > 0) == (soft[1] > 0)).all()
-    assert metrics.weighted_jaccard(*soft) < 1
 
 
 def test_matched_agreement_forgets_the_names_of_experts():
@@ -176,3 +284,39 @@ def test_chance_of_coherence_is_the_mean_over_all_shuffles(patches):
 def test_coherence_needs_a_grid():
     with pytest.raises(ValueError, match="must have 3 axes"):
         metrics.spatial_coherence([0, 1])
+    with pytest.raises(ValueError, match="must have 2 axes"):
+        metrics.shuffled_agreement([0, 1])
+
+
+@pytest.mark.parametrize(("wrong", "says"), [(np.nan, "whole numbers"), (-1, "negative")])
+def test_maps_with_dropped_or_missing_tokens_are_refused_by_name(wrong, says):
+    with pytest.raises(ValueError, match=f"experts .*{says}"):
+        metrics.spatial_coherence([[[0, wrong]]])
+    with pytest.raises(ValueError, match=f"experts .*{says}"):
+        metrics.shuffled_agreement([[0, wrong]])
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS, st.integers(1, 4), st.integers(1, 4))
+def test_coherence_agrees_with_a_loop_over_neighbours(seed, height, width):
+    maps = np.random.default_rng(seed).integers(0, 3, (3, height, width))
+    found = metrics.spatial_coherence(maps)
+    for image, agreement, chance in zip(maps, found.agreement, found.chance, strict=True):
+        pairs = [
+            image[i, j] == image[i + down, j + right]
+            for i, j in np.ndindex(height, width)
+            for down, right in ((1, 0), (0, 1))
+            if i + down < height and j + right < width
+        ]
+        tokens = list(itertools.permutations(image.ravel(), 2))
+        if pairs:
+            assert agreement == pytest.approx(np.mean(pairs))
+            assert chance == pytest.approx(np.mean([a == b for a, b in tokens]))
+        else:
+            assert np.isnan(agreement)
+            assert np.isnan(chance)
+
+
+def test_no_image_and_one_patch_have_no_coherence():
+    assert metrics.spatial_coherence(np.zeros((0, 2, 2))).adjusted.shape == (0,)
+    assert np.isnan(metrics.spatial_coherence([[[0]]])).all()

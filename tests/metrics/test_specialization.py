@@ -30,12 +30,6 @@ def test_worked_example_of_divergence_and_of_its_sum():
     assert load @ information == pytest.approx(0.3112781, abs=1e-6)
 
 
-@pytest.mark.parametrize(("count", "mean"), [(1, 0.3112781), (2, 0.1556391), (4, 0.0633072)])
-def test_chance_of_divergence_for_a_small_count(count, mean):
-    drawn = metrics.multinomial_divergence([0.5, 0.5], count, draws=40_000)
-    assert drawn == pytest.approx(mean, abs=0.004)
-
-
 def test_worked_example_of_lift():
     np.testing.assert_allclose(metrics.lift(FX_B), [[4 / 3, 0], [2 / 3, 2]])
     np.testing.assert_allclose(
@@ -68,8 +62,30 @@ def test_worked_example_of_relevance():
     assert kept.tolist() == [True, True, False]
 
 
-def test_ties_at_the_cut_are_all_kept():
-    assert metrics.expert_relevance([0.4, 0.2, 0.2, 0.2], share=0.5).kept.all()
+def test_ties_at_the_cut_are_all_kept_and_said():
+    found = metrics.expert_relevance([0.4, 0.2, 0.2, 0.2], share=0.5)
+    assert found.kept.all()
+    assert found.tied
+    rounded = metrics.expert_relevance([0.4, 0.1 + 0.2, 0.3], share=0.6)
+    assert rounded.kept.all(), "rounding does not break a tie"
+    assert rounded.tied
+    assert not metrics.expert_relevance([0.5, 0.3, 0.2], share=0.6).tied
+    assert metrics.expert_relevance([0.6, 0.2, 0.1, 0.1], share=0.9).kept.sum() == 4
+    assert metrics.expert_relevance([0.6, 0.2, 0.1, 0.1], share=0.8).kept.sum() == 2
+
+
+def test_scores_are_shares_over_the_experts_of_a_layer_never_over_layers():
+    layers = np.array([[3.0, 1.0], [1.0, 1.0]])
+    own = [metrics.expert_relevance(layer, share=1).score for layer in layers]
+    assert np.sum(own, axis=1) == pytest.approx(1)
+    assert own[0] == pytest.approx([0.75, 0.25])
+
+
+def test_no_score_keeps_nobody():
+    found = metrics.expert_relevance([0, 0], share=0.5)
+    assert np.isnan(found.score).all()
+    assert not found.kept.any()
+    assert not found.tied
 
 
 @settings(max_examples=25, deadline=None)
@@ -125,3 +141,56 @@ def test_one_class_has_no_selectivity_and_no_normalised_entropy():
 def test_bad_tables_are_refused_by_name(bad):
     with pytest.raises(ValueError, match="table holds"):
         metrics.expert_purity([[1.0, bad]])
+
+
+def test_means_leave_dead_experts_out_and_name_them_and_those_with_few_images():
+    table = np.array([[20.0, 0, 1, 10], [0, 0, 3, 10]])
+    found = metrics.purity_summary(table)
+    assert found.purity == pytest.approx((1 + 0.75 + 0.5) / 3)
+    assert found.overall == metrics.overall_purity(table) == pytest.approx(33 / 44)
+    assert found.entropy == pytest.approx((0 + 0.8112781 + 1) / 3, abs=1e-6)
+    assert found.dead.tolist() == [False, True, False, False]
+    assert found.few.tolist() == [False, False, True, False]
+
+
+def test_a_layer_without_images_has_no_purity():
+    found = metrics.purity_summary(np.zeros((2, 2)))
+    assert np.isnan(found[:3]).all()
+    assert found.dead.all()
+
+
+@settings(max_examples=25, deadline=None)
+@given(TABLES)
+def test_shares_purity_lift_and_selectivity_agree_with_loops(table):
+    n, classes = table.sum(), len(table)
+    for e in range(table.shape[1]):
+        column = [count / table[:, e].sum() for count in table[:, e]]
+        assert metrics.expert_purity(table)[e] == pytest.approx(max(column))
+        top = table[:, e].argmax()
+        others = np.mean([table[c, e] for c in range(classes) if c != top])
+        index = (table[top, e] - others) / (table[top, e] + others)
+        assert metrics.selectivity(table)[e] == pytest.approx(index)
+        for c in range(classes):
+            expected = table[c, e] * n / (table[c].sum() * table[:, e].sum())
+            assert metrics.lift(table)[c, e] == pytest.approx(expected)
+            if table[c, e]:
+                pmi = metrics.pointwise_information(table)[c, e]
+                assert pmi == pytest.approx(np.log2(expected))
+    information = metrics.expert_information(table) @ (table.sum(axis=0) / n)
+    assert information == pytest.approx(metrics.table_information(table) / np.log(2), abs=1e-9)
+
+
+def test_a_preferred_class_that_is_not_there_is_refused():
+    means = [[0.8, 0.2], [0.25, 0.75]]
+    for wrong in ([0], [0, 2], [0, -1]):
+        with pytest.raises(ValueError, match="preferred"):
+            metrics.selectivity(means, preferred=wrong)
+
+
+def test_wrong_options_and_tables_without_a_class_are_refused():
+    with pytest.raises(ValueError, match="alpha must be above 0"):
+        metrics.log_lift(FX_B, alpha=0)
+    with pytest.raises(ValueError, match="share must be above 0 and at most 1"):
+        metrics.expert_relevance([1, 1], share=1.5)
+    with pytest.raises(ValueError, match="table must have a row for each class"):
+        metrics.expert_purity(np.zeros((0, 2)))
