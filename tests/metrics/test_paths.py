@@ -24,6 +24,8 @@ def test_coactivation_of_the_fixture():
         assert matrix[pair] == pytest.approx(value)
     assert np.isnan(matrix.diagonal()).all()
     assert metrics.coactivation_chance(4, 2) == pytest.approx(1 / 3)
+    assert metrics.coactivation_chance(2, 2) == 1
+    assert math.isnan(metrics.coactivation_chance(1, 1))
     assert metrics.coactivation_lift(together, work, 4)[0, 1] == pytest.approx(4 / 3)
     jaccard = metrics.coactivation_jaccard(together)
     assert [jaccard[0, 1], jaccard[0, 2], jaccard[2, 3]] == pytest.approx([2 / 3, 0.25, 0.5])

@@ -36,7 +36,9 @@ def test_every_expert_chosen_leaves_nothing_above_chance_and_no_token_nothing():
     assert found[:2] == (1, 1)
     assert np.isnan(found.adjusted)
     nobody = np.zeros((0, 2))
-    assert np.isnan(metrics.router_saturation(nobody, nobody, experts=4).overlap)
+    empty = metrics.router_saturation(nobody, nobody, experts=4)
+    assert empty.chance == 0.5
+    assert np.isnan([empty.overlap, empty.adjusted, empty.iou]).all()
 
 
 def test_three_overlaps_of_the_worked_example():

@@ -13,6 +13,7 @@ from tests.metrics.catalogue import LABELS, PROFILES, one_hot, random_profiles, 
 @pytest.mark.parametrize(("count", "mean"), [(1, 0.3112781), (2, 0.1556391), (4, 0.0633072)])
 def test_chance_of_divergence_for_a_small_count(count, mean):
     assert metrics.multinomial_divergence([0.5, 0.5], count) == pytest.approx(mean, abs=1e-6)
+    assert metrics.multinomial_divergence([30, 30], count) == pytest.approx(mean, abs=1e-6)
 
 
 @settings(max_examples=25, deadline=None)
