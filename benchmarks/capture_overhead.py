@@ -30,14 +30,14 @@ from numpy.typing import NDArray
 from benchmarks.measure import markdown
 from routelab.capture.forward import Forward
 from routelab.capture.interrupt import Interruption
-from routelab.capture.machine import find_machine, keep_freed_memory
+from routelab.capture.machine import find_machine
 from routelab.capture.options import CaptureOptions
 from routelab.capture.passes import Passes
 from routelab.capture.preparation import look, make_plan, store_card
 from routelab.capture.reporter import Reporter
 from routelab.capture.session import Session, capture_card
 from routelab.data import Batch
-from routelab.models import build, moe_layers, router_specs
+from routelab.models import build, keep_freed_memory, moe_layers, router_specs
 from routelab.records import DataCard, ExpertGroup, ModelCard, MoESpec, SoftRouting, Transform
 
 HEADER = ["arm", "s CPU a batch", "of them system", "MB a batch", "ratio to plain"]

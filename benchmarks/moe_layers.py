@@ -4,7 +4,8 @@
 
 Arms, one compute thread, float32: RouteLab's layer; the same equation as stacked einsums with
 weights in nn.Linear layout `(E, out, in)`; a Python loop over a ModuleList of experts; and a dense
-MLP whose hidden width is chosen so that its FLOPs equal the MoE layer's, routing included.
+MLP whose hidden width is chosen so that its FLOPs equal the MoE layer's, routing included. In all
+arms the C library keeps freed memory, as in RouteLab's own training (`keep_freed_memory`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from entmax import entmax15
 from torch import Tensor, nn
 
 from benchmarks.measure import gemm_rate, interleaved, markdown
-from routelab.models import MoELayer
+from routelab.models import MoELayer, keep_freed_memory
 from routelab.records import ExpertGroup, MoESpec, SoftRouting, SpheroRouting, TopKRouting
 
 TOKENS = 197
@@ -284,6 +285,7 @@ HEADER = [
 def table(*, rounds: int = 4) -> str:
     """The whole comparison as Markdown."""
     torch.set_num_threads(1)
+    keep_freed_memory()
     peak = gemm_rate()
     rows = [row for case in CASES for row in measure(case, rounds=rounds, peak=peak)]
     return f"One thread; this run's sgemm peak is {peak / 1e9:.0f} GFLOP/s.\n\n" + markdown(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -11,9 +9,6 @@ from importlib.metadata import version
 import torch
 
 from routelab.records import Refusal
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""Options of `mallopt` (malloc.h)."""
 
 
 @dataclass(frozen=True)
@@ -54,19 +49,6 @@ def find_machine(device: str, dtype: str) -> Machine:
     if not _available(found.type):
         raise Refusal(f"device {device} is not available on this machine; give --device cpu")
     return Machine(found, getattr(torch, dtype))
-
-
-def keep_freed_memory() -> None:
-    """Ask glibc to keep the memory of freed tensors for the next ones; elsewhere do nothing.
-
-    By default the C library gives the top of its heap back to the kernel when a layer's tensors are
-    freed, and the next layer waits for zeroed pages again: 40,000 page faults, or up to a tenth of
-    the time, in a batch of 16 images through a ViT-S on a CPU.
-    """
-    adjust = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if adjust is not None:
-        adjust(_MMAP_THRESHOLD, 32 << 20)
-        adjust(_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 def versions() -> dict[str, str]:

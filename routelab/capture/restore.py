@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from entmax import entmax15
 from torch import Tensor
 
 from routelab.capture.quantize import FixedPoint, dequantize
-from routelab.models import Routing, SoftWeights, SparseChoice
+from routelab.models import Routing, SoftWeights, SparseChoice, entmax15
 from routelab.records import RouterSpec, SoftRecipe
 
 

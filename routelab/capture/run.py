@@ -11,7 +11,6 @@ import time
 
 from routelab.capture.certificate import Witness, completeness
 from routelab.capture.interrupt import Interruption
-from routelab.capture.machine import keep_freed_memory
 from routelab.capture.options import CaptureOptions
 from routelab.capture.outcome import CaptureReport
 from routelab.capture.passes import Passes
@@ -20,6 +19,7 @@ from routelab.capture.preparation import check_output, check_space, look, make_p
 from routelab.capture.reporter import Reporter
 from routelab.capture.session import Session, open_session
 from routelab.capture.verify import VERIFIED_BATCHES, look_again, stored_arrays
+from routelab.models import keep_freed_memory
 from routelab.records import Certificate, StoreCard
 from routelab.store import StoreWriter, open_store
 from routelab.store.resuming import refuse_difference

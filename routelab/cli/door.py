@@ -21,7 +21,7 @@ from routelab.cli.consoles import out
 REFUSED = 2
 INTERRUPTED = 130
 
-TORCH_WING = ("torch", "timm", "torchvision", "safetensors", "entmax")
+TORCH_WING = ("torch", "timm", "torchvision", "safetensors")
 
 
 def run_command(name: str, words: Sequence[str]) -> int:

@@ -10,6 +10,7 @@ from routelab.models.checkpoints import (
     save_checkpoint,
 )
 from routelab.models.counts import Counts, count
+from routelab.models.entmax import entmax15
 from routelab.models.experts import ExpertBank, Experts, SharedExperts
 from routelab.models.layer import MoELayer
 from routelab.models.losses import (
@@ -19,6 +20,7 @@ from routelab.models.losses import (
     load_loss,
     router_z_loss,
 )
+from routelab.models.memory import keep_freed_memory
 from routelab.models.routers import ROUTERS, Router
 from routelab.models.routing import Assignments, ExpertRows, Routing, SoftWeights, SparseChoice
 from routelab.models.upcycle import copy_dense
@@ -42,9 +44,11 @@ __all__ = [
     "card_path",
     "copy_dense",
     "count",
+    "entmax15",
     "file_sha256",
     "importance_loss",
     "insert_moe",
+    "keep_freed_memory",
     "load_checkpoint",
     "load_loss",
     "mlp_blocks",

@@ -63,10 +63,10 @@ class ExpertBank(nn.Module):
         owner = torch.repeat_interleave(torch.arange(self.count, device=rows.device), counts)
         weights = self.fc1_weight.to(rows.dtype), self.fc2_weight.to(rows.dtype)
         hidden = nn.functional.grouped_mm(rows, weights[0], offs=ends)
-        hidden = hidden + self.fc1_bias.to(rows.dtype)[owner]
+        hidden.add_(self.fc1_bias.to(rows.dtype)[owner])
         hidden = self.dropout(nn.functional.gelu(hidden))
         outputs = nn.functional.grouped_mm(hidden, weights[1], offs=ends)
-        return self.dropout(outputs + self.fc2_bias.to(rows.dtype)[owner])
+        return self.dropout(outputs.add_(self.fc2_bias.to(rows.dtype)[owner]))
 
     def _buffered(self, rows: Tensor, counts: Tensor) -> Tensor:
         """The same through buffers as long as the longest queue, padded with zeros."""

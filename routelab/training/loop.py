@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from routelab.data import Batch, Images, InMemory, augment
-from routelab.models import save_checkpoint
+from routelab.models import keep_freed_memory, save_checkpoint
 from routelab.records import ModelCard, Refusal
 from routelab.training.evaluation import evaluate
 from routelab.training.history import Epoch, EpochLog, History
@@ -60,6 +60,7 @@ def train(
         Images without labels, losses or parts that the model does not have, or a loss that is not
         finite.
     """
+    keep_freed_memory()
     check_labels(model, data)
     choose_trained(model, recipe.trains)
     epoch_log = EpochLog(log, recipe)

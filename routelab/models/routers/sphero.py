@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import torch
-from entmax import entmax15
 from torch import Tensor, nn
 
+from routelab.models.entmax import entmax15
 from routelab.models.routers.base import Router
 from routelab.models.routing import SoftWeights
 from routelab.records import SoftRecipe, SpheroRouting
