@@ -69,7 +69,10 @@ def _nothing(spec: RouterSpec, together: FloatArray) -> str:
         return "one expert"
     if not spec.soft and spec.k == 1:
         return "k = 1: a token has one expert"
-    return "" if together.sum() > 0 else "no token was routed"
+    if together.sum() == 0:
+        return "no token was routed"
+    apart = together[~np.eye(len(together), dtype=bool)]
+    return "" if apart.any() else "no token has two experts"
 
 
 def _chance(spec: RouterSpec, work: FloatArray, tokens: float) -> FloatArray:

@@ -117,7 +117,8 @@ def _note_association(found: Findings, spec: RouterSpec, result: Association) ->
             low, high = (float(end) for end in result.contrast)
             chance = 0.0
         p = metrics.against_null(value, null).p
-        found.note(layer, name, value, chance=chance, low=low, high=high, p=p)
+        reason = "" if np.isfinite(value) else "all images have the same profile"
+        found.note(layer, name, value, chance=chance, low=low, high=high, p=p, reason=reason)
     band = percentile_band(result.null["max_share"])
     found.note(layer, "max_share_null_low", band.low)
     found.note(layer, "max_share_null_high", band.high)

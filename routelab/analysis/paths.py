@@ -25,13 +25,17 @@ KINDS = {
     "transition_ami": Kind("adjusted mutual information of neighbouring layers", ("pair",)),
 }
 SCALARS = {
-    "path_entropy": Kind("entropy of the paths through all layers", (), "nats"),
+    "path_entropy": Kind(
+        "entropy of the paths through all layers; chance: layers shuffled apart", (), "nats"
+    ),
     "effective_paths": Kind("exp of the path entropy", (), "paths"),
     "unique_paths": Kind("paths that an image takes", (), "paths"),
     "path_ami": Kind("adjusted mutual information of path and class; 0 by chance", ()),
     "nominal_degree_log": Kind("ln of the paths that there are, Σ ln C(E, k)", (), "nats"),
     "utilization": Kind("path entropy / nominal degree (log); capped by ln n", ()),
 }
+MOST_SHUFFLES = 99
+"""Draws of the path entropy by chance: its mean over draws hardly varies."""
 
 
 @asks("Which expert follows which, and do paths tell classes apart?", level="profiles")
@@ -138,24 +142,31 @@ def _path_scalars(
         ami, p, reason = _association(
             metrics.path_numbers(top[chosen]), labels[chosen], draws, seed
         )
-    values: dict[str, tuple[float, str]] = {
-        "path_entropy": (entropy, ""),
-        "effective_paths": (float(np.exp(entropy)), ""),
-        "unique_paths": (float(unique), ""),
-        "path_ami": (ami, reason),
-        "nominal_degree_log": (nominal, ""),
-        "utilization": (entropy / nominal if nominal > 0 else np.nan, ""),
+    apart = metrics.shuffled_path_entropy(top, permutations=min(draws, MOST_SHUFFLES), seed=seed)
+    values = {
+        "path_entropy": entropy,
+        "effective_paths": float(np.exp(entropy)),
+        "unique_paths": float(unique),
+        "path_ami": ami,
+        "nominal_degree_log": nominal,
+        "utilization": entropy / nominal if nominal > 0 else np.nan,
+    }
+    chance = {
+        "path_ami": 0.0,
+        "path_entropy": apart,
+        "effective_paths": float(np.exp(apart)),
+        "utilization": apart / nominal if nominal > 0 else np.nan,
     }
     return {
         name: Quantity(
             value=np.asarray(value),
-            chance=np.asarray(0.0) if name == "path_ami" else None,
+            chance=np.asarray(chance[name]) if name in chance else None,
             p=np.asarray(p) if name == "path_ami" else None,
             unit=SCALARS[name].unit,
             meaning=SCALARS[name].meaning,
-            reason=reason,
+            reason=reason if name == "path_ami" else "",
         )
-        for name, (value, reason) in values.items()
+        for name, value in values.items()
     }
 
 

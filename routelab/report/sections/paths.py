@@ -60,6 +60,6 @@ def _flow(material: Material, result: Result, transition: Quantity) -> Picture:
             layers=layers,
             threshold=THRESHOLD,
             title="Flow between neighbouring layers",
-            caption=caption(result, transition, chance="1/E² a pair of experts (uniform)"),
+            caption=caption(result, transition, chance="product of the two loads, pair by pair"),
         )
     )
