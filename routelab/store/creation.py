@@ -24,6 +24,7 @@ from routelab.store.layout import (
     write_group,
     write_ids,
 )
+from routelab.store.lock import WriterLock
 from routelab.store.sums import RunningSums, Shapes
 
 Columns = Mapping[str, Mapping[str, Column]]
@@ -101,6 +102,7 @@ def _check_place(path: Path, *, overwrite: bool) -> None:
         raise Refusal(
             f"{path} is not a RouteLab store, so --overwrite will not remove it; give another --out"
         )
+    WriterLock(path).release()  # refuses while a capture is writing there
 
 
 def _swap(fresh: Path, path: Path) -> None:

@@ -11,6 +11,7 @@ from routelab.records import Refusal, StoreCard
 from routelab.store.columns import GrowingArray
 from routelab.store.files import remove_unfinished
 from routelab.store.layout import METADATA, layer_folder, read_card
+from routelab.store.lock import WriterLock
 from routelab.store.shards import read_sharding
 from routelab.store.sums import RunningSums, remove_states
 
@@ -60,15 +61,16 @@ def is_complete(path: Path, card: StoreCard) -> bool:
     Raises
     ------
     Refusal
-        No store is there, or it was made by another configuration.
+        No store is there, it was made by another configuration, or another capture is writing it.
     """
     if not path.exists():
         raise Refusal(f"there is nothing to resume at {path}; leave --resume out")
     stored = read_card(path)
     refuse_difference(path, stored, card)
-    remove_unfinished(path)
-    if stored.complete:
-        tidy(path, stored)
+    with WriterLock(path):
+        remove_unfinished(path)
+        if stored.complete:
+            tidy(path, stored)
     return stored.complete
 
 

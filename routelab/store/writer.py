@@ -24,6 +24,7 @@ from routelab.store import creation
 from routelab.store.columns import GrowingArray
 from routelab.store.creation import Columns, Plan
 from routelab.store.layout import FORMAT, Column, write_card, write_group
+from routelab.store.lock import WriterLock
 from routelab.store.resuming import Stored, reopen, tidy
 from routelab.store.sums import Arrays, Shapes, remove_states
 
@@ -78,6 +79,7 @@ class StoreWriter:
 
     def __init__(self, path: Path, stored: Stored) -> None:
         self.path = path
+        self._lock = WriterLock(path)
         self.card = stored.card
         self.images = stored.images
         self._appended = stored.card.committed
@@ -150,7 +152,8 @@ class StoreWriter:
         Raises
         ------
         Refusal
-            There is nothing to resume, or `card` is not the one that the store was made with.
+            There is nothing to resume, `card` is not the one that the store was made with, or
+            another capture is writing it.
         """
         return cls(Path(path), reopen(Path(path), card))
 
@@ -220,8 +223,9 @@ class StoreWriter:
         self.close()
 
     def close(self) -> None:
-        """Let go of the buffers; images that were not committed are not in the store."""
+        """Let go of buffers and lock; images that were not committed are not in the store."""
         self._columns = {}
+        self._lock.release()
 
     def __enter__(self) -> StoreWriter:
         return self

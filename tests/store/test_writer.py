@@ -152,11 +152,11 @@ def test_a_layer_refused_on_the_way_leaves_the_others(tmp_path, eager):
         for number in (1, 2):
             writing.append(miniature.batch(number))
         writing.commit()
-        with StoreWriter.resume(writing.path, miniature.card()) as resumed:
-            assert resumed.committed == 6
-            for number in range(3, IMAGES // BATCH):
-                resumed.append(miniature.batch(number))
-            resumed.finish(CERTIFICATE)
+    with StoreWriter.resume(writing.path, miniature.card()) as resumed:
+        assert resumed.committed == 6
+        for number in range(3, IMAGES // BATCH):
+            resumed.append(miniature.batch(number))
+        resumed.finish(CERTIFICATE)
     store = open_store(tmp_path / "s.zarr")
     assert [spec.key for spec in store.layers] == ["06"]
     assert not (store.path / "layers" / "07").exists()
