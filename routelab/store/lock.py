@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import weakref
@@ -23,13 +24,14 @@ class WriterLock:
     """
 
     def __init__(self, path: Path) -> None:
+        self._held = contextlib.ExitStack()
         try:
             fcntl = importlib.import_module("fcntl")
         except ImportError:  # Windows
-            self._release = weakref.finalize(self, lambda: None)
             return
         folder = os.open(path, os.O_RDONLY)
-        self._release = weakref.finalize(self, os.close, folder)
+        self._held.callback(os.close, folder)
+        weakref.finalize(self, self._held.close)  # a writer that nobody closed
         try:
             fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -42,7 +44,7 @@ class WriterLock:
 
     def release(self) -> None:
         """Let the next writer in."""
-        self._release()
+        self._held.close()
 
     def __enter__(self) -> WriterLock:
         return self
