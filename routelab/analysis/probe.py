@@ -137,12 +137,13 @@ def _features(
 
 
 def _warnings(store: CaptureStore, known: Labelled) -> list[str]:
-    warned = [
-        f"Layer {spec.key} has {spec.experts} experts for {known.classes} classes: E − 1 shares "
-        "cannot tell more apart, so read its routing accuracy against the ceiling."
-        for spec in store.layers
-        if spec.experts < known.classes
-    ]
+    few = [spec.key for spec in store.layers if spec.experts < known.classes]
+    warned = []
+    if few:
+        warned.append(
+            f"Layers {', '.join(few)} have fewer experts than the {known.classes} classes: E − 1 "
+            "shares cannot tell more apart, so read routing accuracy against the ceiling."
+        )
     if any("pooled" not in store.tables(spec.key) for spec in store.layers):
         warned.append(
             "Pooled features are missing, so routing cannot be held against them; capture with "

@@ -33,7 +33,9 @@ KINDS = {
         "preferred class against the others, chosen on half A, measured on half B", EXPERT
     ),
     "lift": Kind("a class's share in an expert over its share in all; 1 by chance", CELL),
-    "log_lift": Kind("log2 of the lift, half an image added to every cell", CELL),
+    "log_lift": Kind(
+        "log2 of observed over expected mass of half B, half an image added to both", CELL
+    ),
     "q": Kind("p of the lift (either side), Benjamini–Hochberg over a layer's cells", CELL),
 }
 FEW = 10
@@ -78,7 +80,7 @@ def run(
         null = _null(sums, labels, mass, permutations, seed)
         _note_experts(found, spec, mass, null)
         _note_cells(found, spec, mass, null, _lift_band(sums, labels, mass, resamples, seed))
-        _note_selectivity(found, spec, rows, labels, known.classes, seed)
+        _note_halves(found, spec, rows, labels, known.classes, seed)
         warned += _few_warning(spec, mass)
     return Result(
         name="specialization",
@@ -135,7 +137,6 @@ def _note_cells(
 ) -> None:
     lift = metrics.lift(mass)
     found.note(spec.key, "lift", lift, chance=1, low=band.low, high=band.high, p=null.p)
-    found.note(spec.key, "log_lift", metrics.log_lift(mass), chance=0)
     defined = np.isfinite(lift)
     q = np.full(lift.shape, np.nan)
     if defined.any():
@@ -157,7 +158,7 @@ def _lift_band(
     return Band(np.maximum(lift - Z * error, 0), lift + Z * error)
 
 
-def _note_selectivity(
+def _note_halves(
     found: Findings,
     spec: RouterSpec,
     rows: FloatArray,
@@ -165,10 +166,14 @@ def _note_selectivity(
     classes: int,
     seed: int,
 ) -> None:
-    """The preferred class is chosen on half A and measured on half B (winner's curse)."""
+    """What is chosen or sorted on half A is measured and drawn on half B (winner's curse)."""
+    half_a, half_b = metrics.split_halves(labels, seed=seed)
+    mass = ClassSums(rows[half_b], classes).under(labels[half_b][None]).mass[0]
+    reason = "" if len(half_b) else "no image in half B"
+    found.note(spec.key, "log_lift", metrics.shrunken_lift(mass), chance=0, reason=reason)
     chosen, measured = (
         metrics.class_profile(labels[half], rows[half], classes=classes)
-        for half in metrics.split_halves(labels, seed=seed)
+        for half in (half_a, half_b)
     )
     both = np.isfinite(chosen).all(axis=1) & np.isfinite(measured).all(axis=1)
     if both.sum() < 2:

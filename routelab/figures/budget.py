@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike
 
@@ -26,6 +27,7 @@ def budget_stack(
     title: str,
     caption: Caption,
     ceiling: ArrayLike | None = None,
+    intervals: Mapping[str, tuple[ArrayLike, ArrayLike]] | None = None,
 ) -> go.Figure:
     """Information budget as one stacked bar a layer, in nats.
 
@@ -38,6 +40,8 @@ def budget_stack(
         Names of the L layers.
     ceiling
         ln E of each layer, shape (L,): what a balanced layer's bar adds up to.
+    intervals
+        Low and high end by term, each (L,); drawn at the upper edge of the term.
     """
     figure = go.Figure()
     places = distinct(layers)
@@ -48,6 +52,7 @@ def budget_stack(
                 y=finite(values),
                 name=plain(name),
                 marker={"color": TERM_COLOURS.get(name, theme.colour(index + 6))},
+                error_y=_error(values, (intervals or {}).get(name)),
                 hovertemplate="layer %{x}<br>%{y:.4f} nats",
             )
         )
@@ -77,3 +82,22 @@ def budget_stack(
     )
     gaps = [gap_note(values, "no bar") for values in terms.values()]
     return entitle(figure, title, caption.noting(next(filter(None, gaps), "")))
+
+
+def _error(
+    values: ArrayLike, interval: tuple[ArrayLike, ArrayLike] | None
+) -> dict[str, object] | None:
+    """Plotly's error bar of a term, or None."""
+    if interval is None:
+        return None
+    low, high = (np.asarray(end, dtype=np.float64) for end in interval)
+    middle = np.asarray(values, dtype=np.float64)
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": finite(high - middle),
+        "arrayminus": finite(middle - low),
+        "color": theme.INK,
+        "thickness": 1,
+        "width": 4,
+    }

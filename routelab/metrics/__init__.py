@@ -32,8 +32,8 @@ information    information_budget, budget_ceiling, budget_bias, position_informa
                kullback_leibler_divergence
 specialization expert_class_share, expert_purity, overall_purity, expert_class_entropy,
                purity_summary, expert_divergence, expert_information, divergence_test,
-               multinomial_divergence, lift, pointwise_information, log_lift, selectivity,
-               expert_relevance
+               multinomial_divergence, lift, pointwise_information, log_lift, shrunken_lift,
+               selectivity, expert_relevance
 concentration  effective_tokens, cumulative_mass, entries_for_mass, mass_curve_area, token_totals,
                combine_share, token_effective_experts, uniform_divergence, mixing_matrix,
                slot_redundancy, slot_parameter_redundancy, slot_divergence_redundancy,
@@ -218,6 +218,7 @@ from routelab.metrics.specialization import (
     pointwise_information,
     purity_summary,
     selectivity,
+    shrunken_lift,
 )
 from routelab.metrics.specialization_null import (
     DivergenceTest,
@@ -358,6 +359,7 @@ __all__ = [
     "row_shares",
     "selectivity",
     "shannon_entropy",
+    "shrunken_lift",
     "shuffled_agreement",
     "shuffled_path_entropy",
     "shuffles",

@@ -129,7 +129,8 @@ def pointwise_information(table: ArrayLike) -> FloatArray:
 def log_lift(table: ArrayLike, *, alpha: float = 0.5) -> FloatArray:
     """Smoothed log2 lift `(C, E)`, finite everywhere (S3).
 
-    log2 [(N+α)/(n_c+αE)] / [(N_e+α)/(n+αE)].
+    log2 [(N+α)/(n_c+αE)] / [(N_e+α)/(n+αE)]. An expert with little mass beside α and many classes
+    comes out high for *all* of them; `shrunken_lift` does not do that.
     """
     counts = _table(table)
     if not alpha > 0:
@@ -138,6 +139,25 @@ def log_lift(table: ArrayLike, *, alpha: float = 0.5) -> FloatArray:
     of_class = (counts + alpha) / (counts.sum(axis=1, keepdims=True) + alpha * experts)
     of_all = (counts.sum(axis=0) + alpha) / (counts.sum() + alpha * experts)
     return np.asarray(np.log2(of_class / of_all))
+
+
+def shrunken_lift(table: ArrayLike, *, alpha: float = 0.5) -> FloatArray:
+    """Log2 of (N + α) / (n_c N_e / n + α), `(C, E)`: observed over expected, drawn to 0 where few.
+
+    Both sides of the ratio get α, so an expert whose classes are those of all images has 0 in every
+    cell however little it does (Norén, Hopstadius and Bate 2013, Stat. Methods Med. Res. 22, 57).
+    NaN for an empty class and a dead expert, whose expected mass is 0.
+
+    >>> shrunken_lift([[2, 0], [1, 1]]).round(7)
+    array([[ 0.3219281, -1.       ],
+           [-0.4150375,  0.5849625]])
+    """
+    counts = _table(table)
+    if not alpha > 0:
+        raise ValueError(f"alpha must be above 0, not {alpha}; without shrinkage take lift")
+    expected = ratio(np.outer(counts.sum(axis=1), counts.sum(axis=0)), counts.sum())
+    expected = np.where(expected > 0, expected, np.nan)
+    return np.asarray(np.log2((counts + alpha) / (expected + alpha)))
 
 
 def selectivity(means: ArrayLike, preferred: ArrayLike | None = None) -> FloatArray:

@@ -59,15 +59,20 @@ def curves(result: Result, names: Mapping[str, str]) -> dict[str, Series]:
     return {label: line for label, line in found.items() if line is not None}
 
 
+HALF_DRAWN = "images, half of them drawn"
+"""What n counts where rows are sorted by one half and drawn by the other."""
+
+
 def caption(
     result: Result,
     *quantities: Quantity | None,
     warnings: Sequence[str] = (),
     chance: str = "",
+    of: str = "images",
 ) -> Caption:
     """n, chance level and interval of what is drawn, with the Result's own words for it.
 
-    `chance` says it in words where the quantities hold no chance level.
+    `chance` says it in words where the quantities hold no chance level, `of` what n counts.
     """
     present = [quantity for quantity in quantities if quantity is not None]
     # several lines have names of their own; their meanings stand under the section
@@ -75,6 +80,7 @@ def caption(
     reasons = dict.fromkeys(quantity.reason for quantity in present if quantity.reason)
     return Caption(
         n=result.n,
+        of=of,
         chance=chance_text(present) or chance,
         interval=interval_text(result, present),
         notes=(*meanings, *reasons),
@@ -153,17 +159,16 @@ def layer_table(result: Result, names: Mapping[str, str], title: str = "") -> Ta
 
 
 def cell(quantity: Quantity, *place: int) -> str:
-    """One number with its interval and, in a second line, its chance level and p."""
-    text = number(float(quantity.value[place]))
-    if quantity.low is not None and quantity.high is not None and text != "–":
+    """One number and, each in a line of its own, its interval, its chance level and its p."""
+    lines = [number(float(quantity.value[place]))]
+    if quantity.low is not None and quantity.high is not None and lines[0] != "–":
         low, high = (number(float(edge[place])) for edge in (quantity.low, quantity.high))
-        text += f" [{low}, {high}]"
-    beside = []
+        lines.append(f"[{low}, {high}]")
     if quantity.chance is not None:
-        beside.append(f"chance {number(float(quantity.chance[place]))}")
+        lines.append(f"chance {number(float(quantity.chance[place]))}")
     if quantity.p is not None and np.isfinite(quantity.p[place]):
-        beside.append(f"p {number(float(quantity.p[place]))}")
-    return "\n".join([text, ", ".join(beside)] if beside else [text])
+        lines.append(f"p {number(float(quantity.p[place]))}")
+    return "\n".join(lines)
 
 
 def number(value: float) -> str:

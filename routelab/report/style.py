@@ -32,10 +32,11 @@ section { margin-bottom: 28px; }
 dl { display: grid; grid-template-columns: 170px 1fr; gap: 3px 16px; margin: 8px 0 16px; }
 dt { color: var(--quiet); } dd { margin: 0; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; margin: 8px 0 18px; }
-table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; }
+table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 caption { text-align: left; font-weight: 600; padding-bottom: 4px; }
 th, td { text-align: left; padding: 4px 14px 4px 0; border-bottom: 1px solid var(--line);
   vertical-align: top; white-space: pre-line; }
+td { white-space: pre; line-height: 1.35; }
 th { color: var(--quiet); font-weight: 600; }
 tr.marked td { color: var(--alarm); }
 ul.notices { list-style: none; margin: 8px 0 16px; padding: 0; }

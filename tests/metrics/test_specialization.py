@@ -42,6 +42,28 @@ def test_worked_example_of_lift():
     assert information[1, 1] == 1
 
 
+def test_shrunken_lift_by_hand():
+    # expected [[1.5, .5], [1.5, .5]]: log2 of 2.5/2, .5/1, 1.5/2, 1.5/1
+    expected = np.log2([[2.5 / 2, 0.5], [0.75, 1.5]])
+    np.testing.assert_allclose(metrics.shrunken_lift(FX_B), expected)
+
+
+@given(st.integers(2, 60), st.floats(1e-6, 5), st.integers(0, 99))
+def test_shrunken_lift_is_zero_for_an_expert_that_serves_all_alike(classes, little, seed):
+    size = np.random.default_rng(seed).integers(1, 9, classes).astype(float)
+    table = np.outer(size, [little, 1.0, 2.0])
+    np.testing.assert_allclose(metrics.shrunken_lift(table), 0, atol=1e-12)
+    if classes > 20 and little < 0.01:  # the smoothing that gives every cell of a class its own α
+        assert metrics.log_lift(table)[:, 0].min() > 1
+
+
+def test_shrunken_lift_nears_the_logarithm_of_the_lift():
+    table = np.array([[20000.0, 1000.0], [10000.0, 10000.0]])
+    np.testing.assert_allclose(
+        metrics.shrunken_lift(table), metrics.pointwise_information(table), atol=5e-3
+    )
+
+
 def test_worked_example_of_selectivity():
     means = np.array([[0.8, 0.2], [0.25, 0.75]])
     np.testing.assert_allclose(metrics.selectivity(means), [0.5238095, 0.5789474], atol=1e-6)
@@ -129,6 +151,7 @@ def test_a_dead_expert_and_an_empty_class_are_nan_and_the_others_stay():
     assert np.isnan(lift[:, 1]).all()
     assert np.isnan(lift[2]).all()
     assert np.isfinite(metrics.log_lift(table)).all()
+    np.testing.assert_array_equal(np.isnan(metrics.shrunken_lift(table)), np.isnan(lift))
 
 
 def test_one_class_has_no_selectivity_and_no_normalised_entropy():
@@ -190,6 +213,8 @@ def test_a_preferred_class_that_is_not_there_is_refused():
 def test_wrong_options_and_tables_without_a_class_are_refused():
     with pytest.raises(ValueError, match="alpha must be above 0"):
         metrics.log_lift(FX_B, alpha=0)
+    with pytest.raises(ValueError, match="alpha must be above 0"):
+        metrics.shrunken_lift(FX_B, alpha=0)
     with pytest.raises(ValueError, match="share must be above 0 and at most 1"):
         metrics.expert_relevance([1, 1], share=1.5)
     with pytest.raises(ValueError, match="table must have a row for each class"):

@@ -41,7 +41,7 @@ def test_a_quantity_over_other_axes_or_all_undefined_is_not_found():
 
 def test_a_cell_has_interval_chance_and_p():
     quantity = Quantity(value=[0.5], dims=LAYERS, low=0.4, high=0.6, chance=0.1, p=0.01)
-    assert cell(quantity, 0) == "0.5 [0.4, 0.6]\nchance 0.1, p 0.01"
+    assert cell(quantity, 0) == "0.5\n[0.4, 0.6]\nchance 0.1\np 0.01"
 
 
 def test_an_undefined_cell_has_no_interval():

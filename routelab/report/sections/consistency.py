@@ -7,6 +7,7 @@ from routelab.figures.axes import reach
 from routelab.records import Quantity, Result
 from routelab.report.content import Block, Material, Picture, Section, Words, parameters
 from routelab.report.reading import (
+    HALF_DRAWN,
     caption,
     curves,
     find,
@@ -104,7 +105,12 @@ def _heatmap(
             order=None if sorter is None else profile_order(sorter.value[place]),
             ceiling=reach(drawn.value),
             title=f"Class × expert, layer {layer}",
-            caption=caption(result, drawn, warnings=layer_warnings(result, layer)),
+            caption=caption(
+                result,
+                drawn,
+                warnings=layer_warnings(result, layer),
+                of="images" if sorter is None else HALF_DRAWN,
+            ),
             groups=groups,
         )
     )

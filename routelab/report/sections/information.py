@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from routelab.figures import budget_stack, layer_curve
 from routelab.records import Quantity, Result
@@ -59,6 +62,7 @@ def _stack(material: Material, result: Result, budget: Quantity, title: str) -> 
         budget_stack(
             {name: budget.value[:, place] for place, name in enumerate(names)},
             layers=layers,
+            intervals=_intervals(budget, names),
             ceiling=np.log([experts.get(layer, np.nan) for layer in layers]),
             title=title,
             caption=caption(
@@ -69,3 +73,12 @@ def _stack(material: Material, result: Result, budget: Quantity, title: str) -> 
             ),
         )
     )
+
+
+def _intervals(
+    budget: Quantity, names: Sequence[str]
+) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Ends of each term's interval; empty where the Result has none."""
+    if budget.low is None or budget.high is None:
+        return {}
+    return {name: (budget.low[:, at], budget.high[:, at]) for at, name in enumerate(names)}

@@ -8,6 +8,7 @@ from routelab.figures import lift_heatmap
 from routelab.records import Quantity, Result
 from routelab.report.content import Block, Material, Picture, Section, Table, Words, parameters
 from routelab.report.reading import (
+    HALF_DRAWN,
     caption,
     cell,
     find,
@@ -62,7 +63,7 @@ def _lift(material: Material, result: Result, lift: Quantity, place: int) -> Pic
             classes=result.axis("class", values.shape[0]),
             order=_order_of_other_half(material, layer),
             title=f"Lift of classes in experts, layer {layer}",
-            caption=caption(result, lift, warnings=layer_warnings(result, layer)),
+            caption=caption(result, lift, warnings=layer_warnings(result, layer), of=HALF_DRAWN),
             groups=[g for g in groups_of(material.store.layers, layer) if g.start < experts],
         )
     )
