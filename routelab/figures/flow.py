@@ -46,11 +46,12 @@ def expert_flow(
     figure = go.Figure()
     # Plotly cannot draw a diagram of no flow: one layer, or nothing routed
     if any(pair.any() for pair in merged):
+        node, link = _linked(_nodes(merged, kept, layers), _links(merged, kept, offsets))
         figure.add_trace(
             go.Sankey(
                 arrangement="fixed",
-                node=_nodes(merged, kept, layers),
-                link=_links(merged, kept, offsets),
+                node=node,
+                link=link,
                 valueformat=".1%",
                 textfont={"size": theme.FINE, "color": theme.INK},
             )
@@ -161,3 +162,15 @@ def _links(
         "color": colours,
         "hovertemplate": "%{source.label} → %{target.label}: %{value}<extra></extra>",
     }
+
+
+def _linked(node: dict[str, Any], link: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Only the nodes that something flows through.
+
+    Plotly leaves the others out when it draws, and gives their positions to the nodes after them.
+    """
+    used = sorted({*link["source"], *link["target"]})
+    number = {old: new for new, old in enumerate(used)}
+    arrays = {name: [node[name][old] for old in used] for name in ("label", "color", "x", "y")}
+    ends = {end: [number[old] for old in link[end]] for end in ("source", "target")}
+    return node | arrays, link | ends

@@ -15,7 +15,7 @@ def draw(joint, **options):
 
 def test_small_experts_are_drawn_as_other():
     trace = draw([[[0.5, 0.3], [0.1, 0.1]]], threshold=0.3)
-    assert list(trace.node.label) == ["0", "other", "0", "1", "other"]
+    assert list(trace.node.label) == ["0", "other", "0", "1"]
     np.testing.assert_allclose(sorted(trace.link.value), [0.1, 0.1, 0.3, 0.5])
 
 
@@ -25,6 +25,17 @@ def test_an_expert_keeps_its_colour_over_layers():
     assert [c for n, c in zip(trace.node.label, trace.node.color, strict=True) if n == "1"] == [
         colours["1"]
     ] * 2
+
+
+def test_a_node_that_nothing_flows_through_is_left_out():
+    """Plotly would shift the positions of all nodes after it."""
+    first, second = np.diag([0.5, 0.5, 0.0]), np.diag([0.3, 0.7, 0.0])
+    trace = draw([first, second])
+    assert list(trace.node.label) == ["0", "1"] * 3
+    assert {*trace.link.source, *trace.link.target} == set(range(6))
+    places = dict(zip(range(6), trace.node.x, strict=True))
+    assert [round(places[end], 1) for end in trace.link.source] == [0, 0, 0.5, 0.5]
+    assert [round(places[end], 1) for end in trace.link.target] == [0.5, 0.5, 1, 1]
 
 
 def test_one_layer_says_that_nothing_flows():
