@@ -19,6 +19,7 @@ CURVES = {
         "kmeans_ami_expert": "with expert",
     },
 }
+METHODS = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
 MOST_LAYERS = 3
 HOVER_AT_MOST = 5_000
 
@@ -63,6 +64,8 @@ def _maps(material: Material, result: Result) -> list[Block]:
     layers = layers_of(result)
     methods = result.axis("method", coordinates.value.shape[1])
     images = _images(result, coordinates)
+    few = len(images) <= HOVER_AT_MOST
+    hover = [str(material.store.ids[image]) for image in images] if few else []
     blocks: list[Block] = []
     for place in spread(len(layers), MOST_LAYERS):
         colourings = [_by_class(material, images)]
@@ -71,18 +74,22 @@ def _maps(material: Material, result: Result) -> list[Block]:
                 _by_expert(material, layers[place], images),
                 _by_outcome(material, images),
             ]
+        drawn = [
+            (METHODS.get(method, method), points)
+            for method, points in zip(methods, coordinates.value[place], strict=True)
+            if np.isfinite(points).any()
+        ]
         for group, names, how in colourings:
             blocks += [
                 _map(
-                    material,
                     result,
-                    coordinates.value[place, method],
-                    group,
-                    names,
-                    (f"{methods[method]} of layer {layers[place]}, by {how}"),
+                    points,
+                    (group, names),
+                    f"{method} of layer {layers[place]}, by {how}",
                     place,
+                    hover,
                 )
-                for method in range(len(methods))
+                for method, points in drawn
             ]
     return blocks
 
@@ -104,7 +111,9 @@ def _by_class(material: Material, images: NDArray[np.int64]) -> Colouring:
 
 
 def _by_expert(material: Material, layer: str, images: NDArray[np.int64]) -> Colouring:
-    top = np.asarray(material.store.profile(layer))[images].argmax(axis=1)
+    profile = np.asarray(material.store.profile(layer))[images]
+    routed = np.isfinite(profile).all(axis=1) & (profile > 0).any(axis=1)
+    top = np.where(routed, np.nan_to_num(profile).argmax(axis=1), -1)
     experts = material.store.spec(layer).experts
     return top, [f"expert {expert}" for expert in range(experts)], "top expert of the image"
 
@@ -116,13 +125,12 @@ def _by_outcome(material: Material, images: NDArray[np.int64]) -> Colouring:
 
 
 def _map(
-    material: Material,
     result: Result,
     points: NDArray[np.float64],
-    group: NDArray[np.int64],
-    names: list[str],
+    coloured: tuple[NDArray[np.int64], list[str]],
     title: str,
     place: int,
+    hover: list[str],
 ) -> Picture:
     scores = {
         label: quantity
@@ -130,7 +138,7 @@ def _map(
         if (quantity := find(result, name, "layer")) is not None
     }
     score = "; ".join(f"{label} {cell(value, place)}" for label, value in scores.items())
-    identifiers = material.store.ids if len(points) <= HOVER_AT_MOST else []
+    group, names = coloured
     return Picture(
         embedding_scatter(
             points,
@@ -139,8 +147,6 @@ def _map(
             score=score.replace("\n", ", "),
             title=title,
             caption=caption(result, chance="beside each number" if scores else ""),
-            hover=[str(identifiers[image]) for image in range(len(points))]
-            if len(identifiers)
-            else (),
+            hover=hover,
         )
     )
