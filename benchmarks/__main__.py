@@ -48,7 +48,8 @@ def main() -> None:
     head = (
         "# Results\n\n"
         f"{datetime.date.today().isoformat()} · {machine()}\n\n"
-        "CPU time of the process, arms in turn, the minimum of several rounds, one thread.\n"
+        "CPU time of the process, one thread, arms in turn; the minimum of several rounds, or the "
+        "median of pairs.\n"
     )
     kept = dict(previous_sections())
     for name in names:

@@ -1,11 +1,13 @@
 """What does recording cost beside the plain forward pass, and does memory grow with the images?
 
-    python -m benchmarks.capture_overhead [--rounds 5] [--batches 3]
+    python -m benchmarks.capture_overhead [--rounds 12] [--batches 2]
 
 Soft MoE ViT-S/16 at 224 px, 12 MoE layers of 8 experts × 25 slots, batch 16, random weights. An arm
 is the loop of `routelab capture` over the same batches in memory: forward pass, reductions, ring,
 writer thread and its files, to the commit. Decoding images is in none of them. The seconds are CPU
 time of the whole process, all threads together: what a machine without an idle core would see.
+Every run has a plain pass right beside it, and the ratio is the median over such pairs; the first
+row is the plain pass against itself, and shows how well this machine can tell.
 In all arms, the plain one too, the C library keeps freed memory (`keep_freed_memory`).
 """
 
@@ -13,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import math
 import resource
 import subprocess
 import sys
@@ -40,7 +41,14 @@ from routelab.data import Batch
 from routelab.models import build, keep_freed_memory, moe_layers, router_specs
 from routelab.records import DataCard, ExpertGroup, ModelCard, MoESpec, SoftRouting, Transform
 
-HEADER = ["arm", "s CPU a batch", "of them system", "MB a batch", "ratio to plain"]
+HEADER = [
+    "arm",
+    "s CPU a batch",
+    "of them system",
+    "MB a batch",
+    "ratio to plain",
+    "middle half of the pairs",
+]
 
 ARMS = {
     "totals": {"level": "totals"},
@@ -178,45 +186,59 @@ def cpu_seconds() -> tuple[float, float]:
     return usage.ru_utime, usage.ru_stime
 
 
-def smallest(
-    arms: dict[str, Callable[[], Callable[[], object]]], rounds: int
-) -> dict[str, tuple[float, float]]:
-    """Least CPU seconds of each arm, and the system time in them; the arms run in turn."""
-    best = dict.fromkeys(arms, (math.inf, 0.0))
-    for _ in range(rounds):
-        for name, prepare in arms.items():
-            run = prepare()
-            gc.collect()
-            user, system = cpu_seconds()
-            run()
-            user_after, system_after = cpu_seconds()
-            spent = (user_after + system_after - user - system, system_after - system)
-            best[name] = min(best[name], spent)
-    return best
+Arm = Callable[[], Callable[[], object]]
+
+
+def spent(arm: Arm) -> tuple[float, float]:
+    """CPU seconds of one run of an arm, and the system time in them."""
+    run = arm()
+    gc.collect()
+    user, system = cpu_seconds()
+    run()
+    user_after, system_after = cpu_seconds()
+    return user_after + system_after - user - system, system_after - system
+
+
+def paired(arm: Arm, reference: Arm, rounds: int) -> NDArray[np.float64]:
+    """Seconds of the arm, its system time, and the plain pass beside it, (rounds, 3).
+
+    The two run next to each other, now one first and now the other: a machine that slows down for a
+    minute slows down both.
+    """
+    rows = []
+    for number in range(rounds):
+        if number % 2:
+            beside, (seconds, system) = spent(reference)[0], spent(arm)
+        else:
+            (seconds, system), beside = spent(arm), spent(reference)[0]
+        rows.append((seconds, system, beside))
+    return np.array(rows)
 
 
 def overhead(rounds: int, batches: int) -> str:
-    """The table of ratios."""
+    """The table of ratios: median of the pairs, and the quartiles."""
     torch.set_num_threads(1)
     keep_freed_memory()
+    rows = []
     with tempfile.TemporaryDirectory() as name:
         folder, images = Path(name), 16 * batches
         base = session(small(), images, options(folder))
-        arms = {"plain forward": plain(base, 16)}
-        sizes = {"plain forward": 0.0}
-        for label, changes in ARMS.items():
-            made = options(folder / label.split(" ")[0], shard=16 * min(batches, 3), **changes)
-            arms[label] = prepared(base, made)
-            arms[label]()()
-            stored = sum(f.stat().st_size for f in made.out.rglob("c.*"))
-            sizes[label] = stored / batches / 1e6
-        best = smallest(arms, rounds)
-    reference = best["plain forward"][0]
-    rows = [
-        [label, f"{spent / batches:.3f}", f"{system / batches:.3f}", f"{sizes[label]:.1f}",
-         f"{spent / reference:.3f}×"]
-        for label, (spent, system) in best.items()
-    ]  # fmt: skip
+        reference = plain(base, 16)
+        spent(reference)
+        for label, changes in {"plain forward": None, **ARMS}.items():
+            stored, arm = 0.0, reference
+            if changes is not None:
+                made = options(folder / label.split(" ")[0], shard=16 * min(batches, 3), **changes)
+                arm = prepared(base, made)
+                spent(arm)
+                stored = sum(f.stat().st_size for f in made.out.rglob("c.*")) / batches / 1e6
+            times = paired(arm, reference, rounds)
+            seconds, system, _ = np.median(times, axis=0) / batches
+            low, middle, high = np.quantile(times[:, 0] / times[:, 2], [0.25, 0.5, 0.75])
+            rows.append(
+                [label, f"{seconds:.3f}", f"{system:.3f}", f"{stored:.1f}", f"{middle:.3f}×",
+                 f"{low:.3f} to {high:.3f}"]
+            )  # fmt: skip
     return markdown(HEADER, rows)
 
 
@@ -250,8 +272,8 @@ def memory() -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--batches", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--batches", type=int, default=2)
     parser.add_argument("--memory-of", type=int, default=0, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.memory_of:

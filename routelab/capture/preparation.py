@@ -82,7 +82,7 @@ def check_space(plan: Plan, out: Path) -> None:
     if plan.bytes > free:
         raise Refusal(
             f"the plan takes {readable(plan.bytes)} and {folder} has {readable(free)} free; free "
-            f"some space, or give --budget {readable(0.9 * free).replace(' ', '')}"
+            "some space, give --out on another disk, or a --budget below what is free"
         )
 
 

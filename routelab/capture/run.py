@@ -167,7 +167,9 @@ def _left_out(plan: Plan, session: Session, card: StoreCard | None = None) -> tu
     if plan.left_out:
         sentences.append(f"the budget leaves out {', '.join(plan.left_out)}")
     if skipped:
-        sentences.append(f"{len(skipped)} unreadable images are left out: {', '.join(skipped[:3])}")
+        left_out = "image is" if len(skipped) == 1 else "images are"
+        names = ", ".join(skipped[:3]) + (" …" if len(skipped) > 3 else "")
+        sentences.append(f"{len(skipped)} unreadable {left_out} left out: {names}")
     return tuple(sentences)
 
 

@@ -72,10 +72,11 @@ class Findings:
         return (
             f"{self.n} test images, 10 classes: guessing is right for 10 %; the dense ViT is right "
             f"for {self.dense_accuracy:.1%}.",
-            "Class contrast: how much more alike two images of one class are routed than two of "
+            "Contrast: how much more alike two images of one class are routed than two of "
             "different classes; 0 by chance, 95 % interval, p over all layers at once.",
-            "Budget: of the entropy of that layer's mean routing, how much is told by the class, "
-            "by the image beyond it, by the token beyond that, and what stays undecided.",
+            "Class, image, token, residual: of the entropy of that layer's mean routing, how much "
+            "is told by the class, by the image beyond it, by the token beyond that, and what "
+            "stays undecided.",
             "",
             "Next:",
             f"  open {self.out / f'{name}.html'} in a browser",
@@ -89,11 +90,10 @@ class Findings:
     def _table(self) -> RenderableType:
         from rich.table import Table
 
-        table = Table(box=None, header_style="bold", pad_edge=False)
-        table.add_column("model")
-        table.add_column("accuracy", justify="right")
-        for title in ("layer", "class contrast there", "dead", "budget there"):
-            table.add_column(title)
+        table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 1, 0))
+        table.add_column("model", ratio=1)
+        for title in ("right", "layer", "contrast there", "p", "dead", *TERMS):
+            table.add_column(title, justify="right", no_wrap=True)
         for finding in self.found:
             table.add_row(*_cells(finding))
         return table
@@ -136,13 +136,13 @@ def _at(array: NDArray[np.float64] | None, place: int) -> float:
 
 
 def _cells(finding: Finding) -> tuple[str, ...]:
-    """One row of the table."""
-    budget = ", ".join(f"{name} {share:.0%}" for name, share in finding.budget.items())
+    """One row of the table, two lines high."""
     return (
         finding.says,
         f"{finding.accuracy:.1%}",
         finding.layer,
-        f"{finding.contrast:.3f} ({finding.low:.3f} to {finding.high:.3f}), p = {finding.p:.3g}",
-        f"{finding.dead} of {finding.experts}",
-        budget,
+        f"{finding.contrast:.3f}\n{finding.low:.3f} to {finding.high:.3f}",
+        f"{finding.p:.3g}",
+        f"{finding.dead}/{finding.experts}",
+        *(f"{share:.0%}" for share in finding.budget.values()),
     )

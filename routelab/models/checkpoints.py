@@ -73,6 +73,8 @@ def read_card(path: Path) -> ModelCard:
     path = Path(path)
     if not path.exists():
         raise Refusal(f"checkpoint {path} does not exist; check the path")
+    if path.is_dir():
+        raise Refusal(f"{path} is a folder; give the .safetensors file of a checkpoint")
     beside = card_path(path)
     if not beside.exists():
         raise Refusal(

@@ -11,6 +11,7 @@ from routelab.models import (
     card_path,
     file_sha256,
     load_checkpoint,
+    read_card,
     read_weights,
     save_checkpoint,
 )
@@ -106,3 +107,8 @@ def test_a_full_disk_keeps_the_checkpoint_that_was_there(saved, monkeypatch):
         save_checkpoint(path, model, card)
     assert (path.read_bytes(), card_path(path).read_bytes()) == before
     assert sorted(p.name for p in path.parent.iterdir()) == ["model.json", "model.safetensors"]
+
+
+def test_a_folder_is_no_checkpoint(tmp_path):
+    with pytest.raises(Refusal, match="is a folder; give the .safetensors file"):
+        read_card(tmp_path)
