@@ -3,7 +3,13 @@
 from routelab.training.evaluation import Evaluation, evaluate
 from routelab.training.history import Epoch, History
 from routelab.training.loop import train, train_to
-from routelab.training.recipe import Auxiliary, Recipe
+from routelab.training.recipe import (
+    Auxiliary,
+    Contrastive,
+    LowRank,
+    Mixing,
+    Recipe,
+)
 from routelab.training.starting import start_dense, start_moe
 
 __all__ = [

@@ -3,7 +3,7 @@ from pydantic import ValidationError
 
 from routelab.records import ExpertGroup, MoESpec, SpheroRouting
 from routelab.training import Recipe
-from routelab.training.loop import training_mode
+from routelab.training.trainer import training_mode
 from routelab.training.parameters import choose_trained, optimizer_of
 from tests.training.small_models import TOPK, small_model
 
