@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,7 +40,7 @@ class Pictures(Record):
     color_jitter: float = Field(
         default=0.0, ge=0, description="brightness, contrast and saturation; not with rand_augment"
     )
-    erasing: float = Field(default=0.0, ge=0, le=1, description="share of images with an erased box")
+    erasing: float = Field(default=0.0, ge=0, le=1, description="share of images with a box")
     erasing_fill: str = Field(
         default="pixel", pattern="^(const|rand|pixel)$", description="timm's re_mode"
     )
@@ -111,13 +112,14 @@ class _Drawn(Dataset[Tensor]):
 
 
 def training_transform(pictures: Pictures, transform: Transform) -> Callable[[Image.Image], Tensor]:
-    """timm's training transform, of the size and normalisation that the model was made for."""
+    """Timm's training transform, of the size and normalisation that the model was made for."""
+    jitter: Any = pictures.color_jitter or None
     made: Callable[[Image.Image], Tensor] = create_transform(
         (transform.channels, transform.size, transform.size),
         is_training=True,
         scale=(pictures.smallest_crop, 1.0),
         hflip=pictures.mirror,
-        color_jitter=pictures.color_jitter or None,
+        color_jitter=jitter,
         auto_augment=pictures.rand_augment or None,
         interpolation=transform.interpolation,
         mean=transform.mean,
@@ -135,7 +137,7 @@ def drawing_from(*numbers: int) -> Iterator[None]:
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
     random.seed(int(words[0]))
     np.random.seed(int(words[1]))  # noqa: NPY002
-    torch.random.default_generator.manual_seed(int(words[2]))
+    torch.default_generator.manual_seed(int(words[2]))
     try:
         yield
     finally:

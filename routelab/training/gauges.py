@@ -30,7 +30,9 @@ class Routed(Record):
         description="mean over tokens, nats: of the mass over experts, or of the gate probabilities"
     )
     dead: int = Field(description=f"experts with under {DEAD:.0%} of an even load")
-    dropped: float | None = Field(default=None, description="share of choices; None where experts or slots choose")
+    dropped: float | None = Field(
+        default=None, description="share of choices; None where experts or slots choose"
+    )
 
 
 def keyed_layers(model: nn.Module) -> dict[str, MoELayer]:
@@ -53,7 +55,7 @@ def logit_scales(model: nn.Module) -> dict[str, float]:
 
 
 def mass_of(layer: MoELayer, weights: SoftWeights) -> Tensor:
-    """Token→expert mass `(B, N, E)`: each token's combine weights, summed over an expert's slots."""
+    """Token→expert mass `(B, N, E)`: combine weights summed over an expert's slots."""
     groups = layer.spec.groups
     parts = weights.combine.split([group.experts * group.slots for group in groups], dim=2)
     return torch.cat(

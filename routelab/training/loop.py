@@ -11,9 +11,10 @@ from torch import nn
 from routelab.data import AugmentedImages, Images, InMemory
 from routelab.models import keep_freed_memory, save_checkpoint
 from routelab.records import ModelCard, Refusal
+from routelab.training.adapters import merge_adapters
 from routelab.training.evaluation import evaluate
 from routelab.training.history import Epoch, EpochLog, History
-from routelab.training.parameters import choose_trained
+from routelab.training.parameters import prepare
 from routelab.training.recipe import Recipe
 from routelab.training.trainer import Trainer
 
@@ -58,7 +59,7 @@ def train(
     """
     keep_freed_memory()
     check_labels(model, data)
-    choose_trained(model, recipe.trains)
+    prepare(model, recipe)
     epoch_log = EpochLog(log, recipe)
     with torch.random.fork_rng(devices=_cuda_devices(device)):
         torch.manual_seed(recipe.seed)
@@ -72,12 +73,11 @@ def train(
                 epochs.append(epoch)
             elif progress is not None:
                 progress(images_done(trainer), recipe.epochs * trainer.plan.used)
+    learned = learning(model)
     if trainer.average is not None:
         model.load_state_dict(trainer.average.module.state_dict())
-    model.eval()
-    return History(
-        recipe=recipe, images=len(data), parameters=learning(model), epochs=tuple(epochs)
-    )
+    merge_adapters(model).eval()
+    return History(recipe=recipe, images=len(data), parameters=learned, epochs=tuple(epochs))
 
 
 def train_to(
@@ -111,7 +111,9 @@ def train_to(
     return save_checkpoint(path, model, card), history
 
 
-def pictured(data: Images | InMemory, recipe: Recipe) -> Images | InMemory | AugmentedImages:
+def pictured(
+    data: Images | InMemory, recipe: Recipe, *, workers: int = 2
+) -> Images | InMemory | AugmentedImages:
     """The images as the recipe has them drawn in training.
 
     Raises
@@ -126,7 +128,7 @@ def pictured(data: Images | InMemory, recipe: Recipe) -> Images | InMemory | Aug
             "pictures are transformed as they are decoded, and these images are held decoded "
             "in memory; give the folder, or leave pictures out"
         )
-    return AugmentedImages(data, recipe.pictures, seed=recipe.seed)
+    return AugmentedImages(data, recipe.pictures, seed=recipe.seed, workers=workers)
 
 
 def validated(trainer: Trainer, epoch: Epoch, validation: Images | InMemory | None) -> Epoch:

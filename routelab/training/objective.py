@@ -82,16 +82,9 @@ def _mean(each: Tensor, ranks: Ranks) -> Tensor:
 
 @contextmanager
 def watched_routers(model: nn.Module, recipe: Recipe) -> Iterator[Seen]:
-    """While open, what each forward pass leaves for the losses; clear it yourself.
-
-    Raises
-    ------
-    Refusal
-        If the recipe weighs losses that this model's routers do not have.
-    """
+    """While open, what each forward pass leaves for the losses; clear it yourself."""
     seen = Seen()
     layers = [layer for layer in moe_layers(model).values() if _balanced(layer)]
-    _check(layers, recipe)
     wanted = layers if any(weight > 0 for weight in recipe.auxiliary.values()) else []
     handles = [layer.router.register_forward_hook(_keep_choice(seen)) for layer in wanted]
     if recipe.contrastive.weight > 0:
@@ -120,8 +113,9 @@ def _balanced(layer: MoELayer) -> bool:
     return layer.spec.router.kind in BALANCED
 
 
-def _check(layers: list[MoELayer], recipe: Recipe) -> None:
-    """Refuse weights that would do nothing."""
+def check_losses(model: nn.Module, recipe: Recipe) -> None:
+    """Refuse weights of losses that would do nothing, as this model's routers do not have them."""
+    layers = [layer for layer in moe_layers(model).values() if _balanced(layer)]
     active = [name for name, weight in recipe.auxiliary.items() if weight > 0]
     if active and not layers:
         raise Refusal(

@@ -12,7 +12,15 @@ from torch import nn
 
 from routelab.models import mlp_blocks, moe_layers
 from routelab.records import Refusal
+from routelab.training.adapters import add_adapters
 from routelab.training.recipe import Recipe, Trains
+
+
+def prepare(model: nn.Module, recipe: Recipe) -> None:
+    """Choose what learns, and add the adapters that learn in its place."""
+    choose_trained(model, recipe.trains)
+    if recipe.trains == "lora":
+        add_adapters(model, recipe.lora)
 
 
 def choose_trained(model: nn.Module, trains: Trains) -> None:

@@ -67,7 +67,7 @@ class Plan:
         return self.sizes[first : first + self.recipe.accumulation]
 
     def order(self, epoch: int, *, skip: int = 0) -> NDArray[np.int64]:
-        """This process's images of an epoch (from 1) in order, without its first `skip` updates.
+        """The images of an epoch (from 1) on this process, without its first `skip` updates.
 
         Orders are drawn one after the other from one generator, so that of an epoch follows from
         its number.

@@ -23,7 +23,7 @@ class _Sum(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor) -> Tensor:  # noqa: ARG004
+    def forward(ctx: Any, values: Tensor) -> Tensor:
         """The values, added up over all processes."""
         summed = values.detach().clone()
         dist.all_reduce(summed)
@@ -39,7 +39,7 @@ class _Sum(torch.autograd.Function):
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those that train together."""
+    """One process among those that train together."""
 
     rank: int = 0
     world: int = 1
@@ -53,17 +53,15 @@ class Ranks:
         """Sum over processes, differentiable; the values themselves where there is one."""
         if self.world == 1:
             return values
-        summed: Tensor = _Sum.apply(values)  # type: ignore[no-untyped-call]
+        summed: Tensor = _Sum.apply(values)
         return summed
 
     def share(self, order: NDArray[np.int64], batch_size: int) -> NDArray[np.int64]:
-        """This process's part of each batch of a global order, one after the other."""
+        """What of each batch of a global order is this process's, one part after the other."""
         if self.world == 1:
             return order
         starts = range(0, len(order), batch_size)
-        parts = [
-            np.array_split(order[i : i + batch_size], self.world)[self.rank] for i in starts
-        ]
+        parts = [np.array_split(order[i : i + batch_size], self.world)[self.rank] for i in starts]
         return np.concatenate(parts)
 
     def gather(self, value: Any) -> list[Any]:

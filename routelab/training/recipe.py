@@ -52,7 +52,9 @@ class Recipe(Record):
 
     epochs: int = Field(default=10, ge=1)
     batch_size: int = Field(default=64, ge=1, description="of all processes together")
-    accumulation: int = Field(default=1, ge=1, description="batches whose gradients make one update")
+    accumulation: int = Field(
+        default=1, ge=1, description="batches whose gradients make one update"
+    )
     drop_last: bool = Field(default=False, description="leave out a last batch that is not full")
     learning_rate: float = Field(default=1e-3, gt=0, description="at the top of the schedule")
     final_rate: float = Field(

@@ -24,7 +24,7 @@ from routelab.training.history import Epoch, Update
 from routelab.training.memory import peak_bytes
 from routelab.training.mixing import Mixer
 from routelab.training.norms import GradientNorms
-from routelab.training.objective import Seen, loss_of, watched_routers
+from routelab.training.objective import Seen, check_losses, loss_of, watched_routers
 from routelab.training.parameters import optimizer_of, schedule_of
 from routelab.training.plan import Plan
 from routelab.training.precision import Numbers
@@ -58,6 +58,7 @@ class Trainer:
         ranks: Ranks = ALONE,
     ) -> None:
         self.model, self.recipe, self.device, self.ranks = model, recipe, device, ranks
+        check_losses(model, recipe)
         self.plan = Plan.of(recipe, len(data), ranks)
         set_drop_path(model, recipe.drop_path)
         self.data, network = _prefixed(model, data, recipe, device)
@@ -242,7 +243,9 @@ def _prefixed(
 
 def _on_host(values: dict[str, Tensor]) -> dict[str, float]:
     """The values as numbers, with one wait for the device."""
-    return dict(zip(values, torch.stack([v.float() for v in values.values()]).tolist(), strict=True))
+    return dict(
+        zip(values, torch.stack([v.float() for v in values.values()]).tolist(), strict=True)
+    )
 
 
 def _named(values: dict[str, float], prefix: str) -> dict[str, float]:
