@@ -88,10 +88,15 @@ def run(
     from. Start several processes with `torchrun -m routelab train …`. With --out NAME.safetensors
     only the checkpoint and its log are written, at the end.
     """
+    import os
+    import sys
+
     from routelab.records import Refusal
     from routelab.training import read_config
     from routelab.training.folder import RunFolder
 
+    if os.environ.get("RANK", "0") != "0":
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  one of several answers
     values = _given(
         {
             "start": {"architecture": architecture, "transform": {"size": size}},
@@ -129,6 +134,8 @@ def run(
 
 def _train(config: RunConfig, out: Path, *, resume: bool, overwrite: bool) -> History:
     """Train into a run directory, or to one checkpoint."""
+    import os
+
     from routelab.cli.consoles import Meter
     from routelab.training import train_once, train_run
 
@@ -140,7 +147,7 @@ def _train(config: RunConfig, out: Path, *, resume: bool, overwrite: bool) -> Hi
             out,
             resume=resume,
             overwrite=overwrite,
-            progress=meter.update,
+            progress=meter.update if os.environ.get("RANK", "0") == "0" else None,
             told=meter.note,
         )
 

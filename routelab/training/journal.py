@@ -81,18 +81,18 @@ def cut_log(log: Path, update: int, epochs: int) -> list[Epoch]:
     return [event for event in kept if isinstance(event, Epoch)]
 
 
-def tensorboard_writer(folder: Path, update: int) -> Any:
-    """A writer that goes on after an update.
-
-    Raises
-    ------
-    Refusal
-        If TensorBoard is not installed.
-    """
+def check_tensorboard() -> None:
+    """Refuse to go on without TensorBoard."""
     try:
-        from torch.utils.tensorboard import SummaryWriter
+        import torch.utils.tensorboard  # noqa: F401
     except ImportError as error:
         raise Refusal(
             "keep.tensorboard needs TensorBoard; install it with: pip install 'routelab[training]'"
         ) from error
+
+
+def tensorboard_writer(folder: Path, update: int) -> Any:
+    """A writer that goes on after an update."""
+    from torch.utils.tensorboard import SummaryWriter
+
     return SummaryWriter(str(folder), purge_step=update + 1)

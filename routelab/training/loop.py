@@ -12,7 +12,7 @@ from routelab.data import AugmentedImages, Images, InMemory
 from routelab.models import keep_freed_memory, save_checkpoint
 from routelab.records import ModelCard, Refusal
 from routelab.training.adapters import merge_adapters
-from routelab.training.evaluation import evaluate
+from routelab.training.evaluation import shared_accuracy
 from routelab.training.history import Epoch, EpochLog, History
 from routelab.training.parameters import prepare
 from routelab.training.recipe import Recipe
@@ -135,7 +135,9 @@ def validated(trainer: Trainer, epoch: Epoch, validation: Images | InMemory | No
     """The epoch with the accuracy on validation images, if there are any."""
     if validation is None:
         return epoch
-    right = evaluate(trainer.best_model, validation, device=str(trainer.device)).accuracy
+    right = shared_accuracy(
+        trainer.best_model, validation, device=str(trainer.device), ranks=trainer.ranks
+    )
     return epoch.model_copy(update={"validation": right})
 
 

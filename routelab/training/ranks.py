@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,17 +97,23 @@ class Ranks:
 ALONE = Ranks()
 
 
-def joined_ranks(device: str) -> Ranks:
+@contextmanager
+def joined(device: str) -> Iterator[Ranks]:
     """The processes that torchrun started, joined through gloo (CPU) or nccl; else one alone."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    if world == 1:
-        return ALONE
-    if not dist.is_initialized():
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield ALONE
+        return
+    begins = not dist.is_initialized()
+    if begins:
         dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
-    return Ranks(dist.get_rank(), dist.get_world_size())
+    try:
+        yield Ranks(dist.get_rank(), dist.get_world_size())
+    finally:
+        if begins:
+            dist.destroy_process_group()
 
 
-def leave_ranks() -> None:
-    """Leave the group of processes, if there is one."""
-    if dist.is_initialized():
-        dist.destroy_process_group()
+def own_device(device: str) -> str:
+    """The device of this process: "cuda" means the GPU that torchrun gives it."""
+    local = os.environ.get("LOCAL_RANK")
+    return f"cuda:{local}" if device == "cuda" and local is not None else device

@@ -12,8 +12,22 @@ PARTIAL = ".partial"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
+def write_whole(
+    path: Path,
+    write: Callable[[BinaryIO], object],
+    *,
+    named: Callable[[Path], str] | None = None,
+) -> Path:
     """Write a file under another name, flush it to disk and put it in place in one step.
+
+    Parameters
+    ----------
+    path
+        Where it is to stand.
+    write
+        Writes the content.
+    named
+        Makes its name of the finished file, where that depends on the content.
 
     Raises
     ------
@@ -27,11 +41,14 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())
+        if named is not None:
+            path = path.with_name(named(temporary))
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+    return path
 
 
 def write_text(path: Path, text: str) -> None:

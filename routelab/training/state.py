@@ -6,8 +6,6 @@ unpickler that takes tensors and numbers only.
 
 from __future__ import annotations
 
-import hashlib
-import io
 import pickle
 from collections import defaultdict
 from collections.abc import Callable
@@ -16,6 +14,7 @@ from typing import Any
 
 import torch
 
+from routelab.models import file_sha256
 from routelab.records import Refusal
 from routelab.training.safely import write_whole
 from routelab.training.trainer import Trainer
@@ -78,11 +77,12 @@ def restore(trainer: Trainer, state: State) -> None:
 
 def write_state(folder: Path, state: State) -> Path:
     """Write a state whole, then remove all but the last two."""
-    content = io.BytesIO()
-    torch.save(state, content)
-    digest = hashlib.sha256(content.getbuffer()).hexdigest()[:16]
-    path = folder / f"{state['position'][2]:09d}-{digest}.pt"
-    write_whole(path, lambda file: file.write(content.getbuffer()))
+    update = state["position"][2]
+    path = write_whole(
+        folder / f"{update:09d}.pt",
+        lambda file: torch.save(state, file),
+        named=lambda written: f"{update:09d}-{_digest(written)}.pt",
+    )
     for old in sorted(folder.glob("*.pt"))[:-KEPT]:
         if old != path:
             old.unlink(missing_ok=True)
@@ -114,13 +114,17 @@ def newest_update(folder: Path) -> int | None:
     return max(updates, default=None)
 
 
+def _digest(path: Path) -> str:
+    """The first 16 hex digits of a file's SHA-256."""
+    return file_sha256(path)[:16]
+
+
 def _read(path: Path) -> State | None:
     """A state, or None if its bytes are not those that were written."""
-    content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest()[:16] != path.stem.split("-")[-1]:
+    if _digest(path) != path.stem.split("-")[-1]:
         return None
     try:
-        loaded: State = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        loaded: State = torch.load(path, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
         raise Refusal(f"state {path} holds more than tensors and numbers; not loaded") from error
     return loaded

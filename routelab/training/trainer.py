@@ -128,7 +128,7 @@ class Trainer:
         self.norms.clip(whole, self.recipe.clip)
         self.numbers.step(self.optimizer)
         if self.average is not None:
-            self.average.update(self.model, step=self.update)
+            self.average.update(self.model)
         means = {name: torch.stack([m[name] for m in measured]).sum() for name in measured[0]}
         means["gradient_norm"] = whole
         means |= {f"norm {part}": norm for part, norm in zip(self.norms.names, norms, strict=True)}
