@@ -32,7 +32,8 @@ def run(
     from routelab.cli.consoles import Meter
     from routelab.data import open_data
     from routelab.models import load_checkpoint
-    from routelab.training.scores import check_classes, score
+    from routelab.training import score
+    from routelab.training.scores import check_classes
 
     model, card = load_checkpoint(checkpoint)
     images = open_data(data, card.transform, split=split, limit=limit)

@@ -124,10 +124,9 @@ def run(
             raise Refusal("--resume needs a run directory; give --out a folder")
         if out.exists() and not overwrite:
             raise Refusal(f"{out} exists; replace it with --overwrite, or give another --out")
-    if resume and path is None and not (values or recipe or settings):
-        config = RunFolder(out).stored_config()
-    else:
-        config = read_config(path, recipe=recipe, values=values, settings=settings or ())
+    if resume and path is None:
+        path = RunFolder(out).stored()
+    config = read_config(path, recipe=recipe, values=values, settings=settings or ())
     history = _train(config, out, resume=resume, overwrite=overwrite)
     return _answer(history, config, out)
 

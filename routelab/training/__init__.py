@@ -9,7 +9,9 @@ from routelab.training.named import RECIPES, NamedRecipe
 from routelab.training.prompts import add_prompts
 from routelab.training.recipe import Auxiliary, Contrastive, LowRank, Mixing, Recipe
 from routelab.training.run import train_once, train_run
+from routelab.training.scores import Scores, score
 from routelab.training.starting import start_dense, start_moe, start_run, with_new_head
+from routelab.training.trainer import Trainer
 
 __all__ = [
     "RECIPES",
@@ -25,12 +27,15 @@ __all__ = [
     "NamedRecipe",
     "Recipe",
     "RunConfig",
+    "Scores",
     "Start",
+    "Trainer",
     "Update",
     "add_prompts",
     "evaluate",
     "read_config",
     "read_events",
+    "score",
     "start_dense",
     "start_moe",
     "start_run",

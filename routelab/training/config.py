@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -40,7 +41,9 @@ class DataChoice(Record):
     source: str = Field(default="", description="a folder of CLASS/image, or a name")
     split: str = Field(default="train", description="training part; empty for a plain folder")
     validation: str = Field(default="", description="validation part; empty: none")
-    limit: int | None = Field(default=None, ge=1, description="only the first images")
+    limit: int | None = Field(
+        default=None, ge=1, description="only so many training images, drawn from all"
+    )
     memory: bool = Field(default=True, description="decode once and keep; not with pictures")
     workers: int = Field(default=2, ge=0, description="processes that decode pictures")
 
@@ -112,12 +115,14 @@ def read_config(
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of both, nested; those above win."""
-    both = dict(below)
+    """New values of both, nested; those above win."""
+    both = copy.deepcopy(dict(below))
     for key, value in above.items():
         old = both.get(key)
-        nested = isinstance(value, Mapping) and isinstance(old, Mapping)
-        both[key] = merged(old, value) if nested else value  # type: ignore[arg-type]
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            both[key] = merged(old, value)
+        else:
+            both[key] = copy.deepcopy(value)
     return both
 
 

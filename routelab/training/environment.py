@@ -5,25 +5,29 @@ from __future__ import annotations
 import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from routelab.records import DataCard, ModelCard
+from routelab.models import read_card
+from routelab.records import DataCard
+from routelab.training.config import RunConfig
 
 PACKAGES = ("routelab", "torch", "timm", "numpy", "safetensors", "pydantic")
 
 
-def environment_of(data: DataCard, card: ModelCard, device: str, processes: int) -> dict[str, Any]:
+def environment_of(data: DataCard, config: RunConfig, processes: int) -> dict[str, Any]:
     """Facts that may explain a difference between two runs; the first three must not change."""
+    start = config.start.checkpoint
     return {
         "images_sha256": data.sha256,
-        "start_sha256": card.sha256,
+        "start_sha256": read_card(Path(start)).sha256 if start else "",
         "processes": processes,
         "images": data.images,
         "classes": list(data.classes),
         "command": sys.argv[1:],
-        "device": _device_name(device),
+        "device": _device_name(config.device),
         "threads": torch.get_num_threads(),
         "python": platform.python_version(),
         "platform": platform.platform(),

@@ -42,7 +42,10 @@ class RunFolder:
         """
         self.check_free(overwrite=overwrite)
         if self.config.exists():
-            shutil.rmtree(self.path)
+            replaced = self.path.with_name(f".{self.path.name}.replaced")
+            shutil.rmtree(replaced, ignore_errors=True)
+            self.path.rename(replaced)  # in one step: half a run is never left under its name
+            shutil.rmtree(replaced)
         write_text(self.environment, json.dumps(environment, indent=2) + "\n")
         write_text(self.config, config.model_dump_json(indent=2) + "\n")
 
@@ -63,11 +66,11 @@ class RunFolder:
         beginnings = (self.environment.name, f".{self.environment.name}.", f".{CONFIG}.")
         return all(item.name.startswith(beginnings) for item in self.path.iterdir())
 
-    def stored_config(self) -> RunConfig:
-        """The configuration that the run was begun with."""
+    def stored(self) -> Path:
+        """The file with the configuration that the run was begun with."""
         if not self.config.exists():
             raise Refusal(f"there is no run in {self.path} to resume; leave --resume out")
-        return read_config(self.config)
+        return self.config
 
     def reopen(self, config: RunConfig, environment: dict[str, Any]) -> None:
         """Go on with a run, and clear away what a killed process had begun.
@@ -77,7 +80,7 @@ class RunFolder:
         Refusal
             No run, or one with another configuration, images or start: the first difference.
         """
-        stored = self.stored_config()
+        stored = read_config(self.stored())
         found = first_difference(stored, config)
         if found is not None:
             name, old, new = found

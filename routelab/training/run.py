@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from routelab.data import Images, InMemory, in_memory, open_data
@@ -81,7 +82,7 @@ def train_run(
         trainer, card, data, validation = _prepared(config, device, ranks)
         if ranks.first:
             source = data.images if isinstance(data, InMemory) else data
-            environment = environment_of(source.card, card, config.device, ranks.world)
+            environment = environment_of(source.card, config, ranks.world)
             if resume:
                 folder.reopen(config, environment)
             else:
@@ -137,16 +138,22 @@ def _images(
 ) -> tuple[Images | InMemory, Images | InMemory | None]:
     """Training and validation images, decoded once where the configuration has it so."""
     choice = config.data
-    data = open_data(choice.source, card.transform, split=choice.split, limit=choice.limit)
+    data = drawn(open_data(choice.source, card.transform, split=choice.split), choice.limit)
     held_out = (
         open_data(choice.source, card.transform, split=choice.validation)
         if choice.validation
         else None
     )
-    if not choice.memory:
+    if not choice.memory or config.recipe.pictures is not None:
         return data, held_out
-    kept = in_memory(data) if config.recipe.pictures is None else data
-    return kept, None if held_out is None else in_memory(held_out)
+    return in_memory(data), None if held_out is None else in_memory(held_out)
+
+
+def drawn(data: Images, limit: int | None) -> Images:
+    """So many images, drawn once and for all from the whole; a folder's first are of one class."""
+    if limit is None or limit >= len(data):
+        return data
+    return data.subset(np.sort(np.random.default_rng(0).permutation(len(data))[:limit]))
 
 
 def _full_disk(folder: RunFolder) -> str:

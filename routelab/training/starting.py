@@ -77,7 +77,7 @@ def start_run(config: RunConfig) -> tuple[nn.Module, ModelCard]:
         model, card = _from_checkpoint(config.start, config.data, seed)
     elif config.start.architecture:
         transform = config.start.transform
-        classes = open_data(config.data.source, transform, split=config.data.split).classes
+        classes = open_data(config.data.source, transform, split=config.data.split, limit=1).classes
         model, card = start_dense(
             config.start.architecture,
             classes,
@@ -104,7 +104,7 @@ def _from_checkpoint(start: Start, data: DataChoice, seed: int) -> tuple[nn.Modu
         )
     if not start.new_head:
         return model, card
-    classes = open_data(data.source, card.transform, split=data.split).classes
+    classes = open_data(data.source, card.transform, split=data.split, limit=1).classes
     return with_new_head(model, card, classes, seed=seed)
 
 

@@ -71,6 +71,7 @@ class Trainer:
         self.mixer = Mixer(recipe, len(data.classes), ranks.rank) if recipe.mixing.active else None
         self.generator = torch.Generator().manual_seed(recipe.seed + ranks.rank)
         self.network = ranks.parallel(network)
+        self.still = frozen_modules(model)
         self.epoch, self.within, self.update = 1, 0, 0
         self.sums: dict[str, float] = defaultdict(float)
 
@@ -87,7 +88,7 @@ class Trainer:
 
     def _epoch(self, seen: Seen) -> Iterator[Update | Epoch]:
         began, images = time.perf_counter(), 0
-        training_mode(self.model)
+        _learn(self.model, self.still)
         batches = self._batches()
         for number in range(self.within, self.plan.updates_an_epoch):
             sizes = self.plan.of_update(number)
@@ -97,7 +98,7 @@ class Trainer:
             images += sum(sizes)
             self.within, self.update = number + 1, self.update + 1
             yield self._measured(values, sum(sizes) / (time.perf_counter() - start))
-            training_mode(self.model)
+            _learn(self.model, self.still)
         epoch = self._summary(images / (time.perf_counter() - began))
         self.epoch, self.within = self.epoch + 1, 0
         self.sums.clear()
@@ -219,11 +220,19 @@ class Trainer:
 
 def training_mode(model: nn.Module) -> None:
     """Training mode, except for modules of which no parameter learns: they stay as in use."""
+    _learn(model, frozen_modules(model))
+
+
+def frozen_modules(model: nn.Module) -> list[nn.Module]:
+    """Modules that have parameters of which none learns."""
+    parameters = ((module, list(module.parameters())) for module in model.modules())
+    return [m for m, own in parameters if own and not any(p.requires_grad for p in own)]
+
+
+def _learn(model: nn.Module, still: list[nn.Module]) -> None:
     model.train()
-    for module in model.modules():
-        parameters = list(module.parameters())
-        if parameters and not any(p.requires_grad for p in parameters):
-            module.eval()
+    for module in still:
+        module.eval()
 
 
 def _prefixed(

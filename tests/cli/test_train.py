@@ -62,6 +62,9 @@ auxiliary = {{ balance = 0.01 }}
     code, _, stderr = run("train", config, "--out", out, "--resume")
     assert code == 2
     assert "begun with recipe.batch_size = 20 and is to go on with 32" in stderr
+    code, _, stderr = run("train", "--resume", "--set", "epochs=3", "--out", out)
+    assert code == 2
+    assert "begun with recipe.epochs = 1 and is to go on with 3" in stderr
     code, _, stderr = run("train", config, "--out", out)
     assert code == 2
     assert "--resume, or replace it by --overwrite" in stderr

@@ -1,5 +1,7 @@
 """A configuration is read, merged and refused by name."""
 
+from pathlib import Path
+
 import pytest
 
 from routelab.models import moe_layers
@@ -25,10 +27,19 @@ def test_the_later_wins(tmp_path):
     assert read_config(settings=["clip=none"]).recipe.clip is None
 
 
+def test_settings_do_not_reach_what_they_are_laid_over():
+    values = {"recipe": {"mixing": {"mixup": 0.1}}}
+    config = read_config(values=values, recipe="jetpack-small", settings=["mixing.cutmix=0.3"])
+    assert (config.recipe.mixing.mixup, config.recipe.mixing.cutmix) == (0.1, 0.3)
+    assert values == {"recipe": {"mixing": {"mixup": 0.1}}}
+    assert RECIPES["jetpack-small"].values["mixing"] == {"mixup": 0.8, "cutmix": 1.0}
+
+
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_recipe_is_valid_and_says_where_it_comes_from(name):
     assert Recipe.model_validate(RECIPES[name].values)
     assert RECIPES[name].source
+    assert f"`{name}`" in (Path(__file__).parents[2] / "README.md").read_text()
 
 
 def test_jetpacks_recipe_is_the_released_one():

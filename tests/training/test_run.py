@@ -9,10 +9,11 @@ import shutil
 import pytest
 import torch
 
-from routelab.models import load_checkpoint
+from routelab.models import load_checkpoint, save_checkpoint
 from routelab.records import Refusal
 from routelab.training import Epoch, Update, read_events, train_run
 from routelab.training.snapshots import read_snapshot
+from tests.training.small_models import small_card, small_model
 from tests.training.small_runs import in_child, killed_at_sync, small_config, weights_of
 
 TIMES = re.compile(r'"(images_per_second|memory)": [0-9.e+]+')
@@ -147,6 +148,17 @@ def test_another_configuration_or_an_existing_run_is_refused(whole, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(Refusal, match="is no run directory"):
         train_run(small_config(), tmp_path, overwrite=True)
+
+
+def test_other_images_or_another_start_are_refused(tmp_path):
+    card = small_card()
+    start = tmp_path / "start.safetensors"
+    save_checkpoint(start, small_model(), card)
+    words = [f"start.checkpoint={start}", "epochs=1", "moe=none", "auxiliary={}"]
+    train_run(small_config(*words), tmp_path / "run")
+    save_checkpoint(start, small_model(seed=1), card)
+    with pytest.raises(Refusal, match="begun with other start sha256"):
+        train_run(small_config(*words), tmp_path / "run", resume=True)
 
 
 def test_overwrite_begins_anew_and_every_nth_epoch_can_be_kept(tmp_path):
