@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-
-from torch import nn
 
 from routelab.data import Images, InMemory
 from routelab.models import save_checkpoint
-from routelab.records import ModelCard, Refusal
+from routelab.records import ModelCard
 from routelab.training.adapters import plain_copy
 from routelab.training.config import RunConfig
 from routelab.training.folder import RunFolder
 from routelab.training.history import Epoch, History, Update
 from routelab.training.journal import Journal, cut_log, tensorboard_writer
 from routelab.training.loop import images_done, learning, validated
-from routelab.training.safely import is_full
 from routelab.training.snapshots import probe_order, read_snapshot, take_snapshot, write_snapshot
 from routelab.training.state import newest_state, restore, state_of, write_state
 from routelab.training.trainer import Trainer
@@ -127,22 +122,13 @@ class Keeper:
         card = self.card.model_copy(update={"metrics": self.card.metrics | metrics})
         model = plain_copy(self.trainer.best_model)
         score = epoch.accuracy if epoch.validation is None else epoch.validation
-        self._save(self.folder.last, model, card)
+        save_checkpoint(self.folder.last, model, card)
         every = self.config.keep.epochs
         if every and epoch.epoch % every == 0:
-            self._save(self.folder.of_epoch(epoch.epoch), model, card)
+            save_checkpoint(self.folder.of_epoch(epoch.epoch), model, card)
         if score > self.best:
             self.best = score
-            self._save(self.folder.best, model, card)
-
-    def _save(self, path: Path, model: nn.Module, card: ModelCard) -> None:
-        """Write a checkpoint; a full disk is told by what is safe, not by this file."""
-        try:
-            save_checkpoint(path, model, card)
-        except Refusal as refusal:
-            if refusal.__cause__ is not None and is_full(refusal.__cause__):
-                raise OSError(*_reason(refusal.__cause__)) from refusal
-            raise
+            save_checkpoint(self.folder.best, model, card)
 
     def _write_state(self) -> None:
         state = state_of(self.trainer) | {"best": self.best}
@@ -164,8 +150,3 @@ class Keeper:
             device=self.trainer.device,
         )
         write_snapshot(self.folder.snapshot(epoch), arrays)
-
-
-def _reason(error: BaseException) -> tuple[int, str]:
-    """Number and words of a full disk's error."""
-    return (getattr(error, "errno", None) or errno.ENOSPC, "No space left on device")

@@ -91,7 +91,7 @@ def train_run(
         keeper = Keeper(config, folder, trainer, card, data, validation, progress, told)
         try:
             return keeper.go(resume=resume)
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, Refusal) as error:
             if not is_full(error):
                 raise
             raise Refusal(_full_disk(folder)) from error
