@@ -19,6 +19,28 @@ EXAMPLE = (
 )
 
 
+def print_keys(wanted: bool) -> None:
+    """Print every key of the configuration and every recipe, and leave."""
+    if not wanted:
+        return
+    from rich.markup import escape
+    from rich.table import Table
+
+    from routelab.cli.consoles import out
+    from routelab.training import RECIPES, described_keys
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("key", "default", "meaning"):
+        table.add_column(column, overflow="fold")
+    for key in described_keys():
+        shown = "none" if key.default is None else str(key.default)
+        table.add_row(key.name, escape(shown), escape(key.says))
+    for name, recipe in RECIPES.items():
+        table.add_row(f"--recipe {name}", "", escape(f"{recipe.says}. Source: {recipe.source}"))
+    out().print(table)
+    raise typer.Exit()
+
+
 def run(
     out: Annotated[
         Path, typer.Option(help="The run directory to write, or one checkpoint (.safetensors).")
@@ -38,6 +60,15 @@ def run(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Any key of the configuration; repeat it."),
     ] = None,
+    keys: Annotated[
+        bool,
+        typer.Option(
+            "--keys",
+            is_eager=True,
+            callback=print_keys,
+            help="Print every key that --set takes and every recipe, and leave.",
+        ),
+    ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run, with exactly the same outcome.")
     ] = False,

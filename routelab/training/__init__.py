@@ -1,6 +1,13 @@
 """How is a checkpoint made? One recipe, one loop, every part of the loss in the log."""
 
-from routelab.training.config import DataChoice, Keeping, RunConfig, Start, read_config
+from routelab.training.config import (
+    DataChoice,
+    Keeping,
+    RunConfig,
+    Start,
+    described_keys,
+    read_config,
+)
 from routelab.training.evaluation import Evaluation, evaluate
 from routelab.training.history import Epoch, History, Update
 from routelab.training.journal import read_events
@@ -32,6 +39,7 @@ __all__ = [
     "Trainer",
     "Update",
     "add_prompts",
+    "described_keys",
     "evaluate",
     "read_config",
     "read_events",

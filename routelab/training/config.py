@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -72,6 +72,25 @@ class RunConfig(Record):
     recipe: Recipe = Recipe()
     keep: Keeping = Keeping()
     device: str = "cpu"
+
+
+class Key(NamedTuple):
+    """One key of a configuration: dotted name, default, and what it means."""
+
+    name: str
+    default: Any
+    says: str
+
+
+def described_keys(section: Record | None = None, above: str = "") -> Iterator[Key]:
+    """Every key of a run's configuration that can be set by itself, in order."""
+    section = RunConfig() if section is None else section
+    for name, field in type(section).model_fields.items():
+        value = getattr(section, name)
+        if isinstance(value, Record):
+            yield from described_keys(value, f"{above}{name}.")
+        else:
+            yield Key(f"{above}{name}", value, field.description or "")
 
 
 def read_config(

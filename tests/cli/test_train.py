@@ -70,6 +70,13 @@ auxiliary = {{ balance = 0.01 }}
     assert "--resume, or replace it by --overwrite" in stderr
 
 
+def test_every_key_and_recipe_is_explained(run):
+    code, stdout, _ = run("train", "--keys")
+    assert code == 0
+    for word in ("recipe.mixing.mixup", "keep.state_updates", "--recipe jetpack-small"):
+        assert word in stdout
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
