@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 COMMANDS = {
     "demo": "train, capture, analyse and report four routers on digits, in three minutes",
-    "train": "train a dense model, or a MoE model made from one by copying",
+    "train": "train a dense or MoE model by a recipe, into a run that can be resumed",
+    "eval": "measure a checkpoint: accuracy, calibration, speed, parameters and FLOPs",
     "capture": "record the routing of a checkpoint over images into a store",
     "analyze": "ask a store questions, each answer beside its chance level",
     "report": "bind what a store says into one HTML file",

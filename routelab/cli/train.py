@@ -10,24 +10,75 @@ import typer
 from routelab.cli.answer import Answer, AsJson
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from routelab.records import ModelCard, MoESpec
+    from routelab.training import History, RunConfig
 
 EXAMPLE = (
-    "routelab train demo/dense.safetensors --data digits --router topk --k 2 \\\n"
-    "    --layers 2-4 --experts 4 --epochs 4 --out topk.safetensors"
+    "routelab train demo/dense.safetensors --data digits --validation test --recipe digits \\\n"
+    "    --router topk --k 2 --layers 2-4 --set epochs=4 --out runs/topk\n"
+    "  routelab train --resume --out runs/topk"
 )
 
 
+def print_keys(wanted: bool) -> None:
+    """Print every key of the configuration and every recipe, and leave."""
+    if not wanted:
+        return
+    from rich.markup import escape
+    from rich.table import Table
+
+    from routelab.cli.consoles import out
+    from routelab.training import RECIPES, described_keys
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in ("key", "default", "meaning"):
+        table.add_column(column, overflow="fold")
+    for key in described_keys():
+        shown = "none" if key.default is None else str(key.default)
+        table.add_row(key.name, escape(shown), escape(key.says))
+    for name, recipe in RECIPES.items():
+        table.add_row(f"--recipe {name}", "", escape(f"{recipe.says}. Source: {recipe.source}"))
+    out().print(table)
+    raise typer.Exit()
+
+
 def run(
-    data: Annotated[str, typer.Option(help="Labelled images: a folder of CLASS/image or a name.")],
-    out: Annotated[Path, typer.Option(help="The checkpoint to write (.safetensors).")],
+    out: Annotated[
+        Path, typer.Option(help="The run directory to write, or one checkpoint (.safetensors).")
+    ],
     start: Annotated[
-        Path | None, typer.Argument(help="A checkpoint to start from; without it, from scratch.")
+        Path | None,
+        typer.Argument(
+            metavar="[CONFIG.toml|CHECKPOINT]",
+            help="A configuration, or a checkpoint to start from; without either, from scratch.",
+        ),
     ] = None,
-    architecture: Annotated[str, typer.Option(help="Of timm, from scratch.")] = "",
-    size: Annotated[int, typer.Option(min=8, help="Side of the input, from scratch.")] = 224,
+    recipe: Annotated[
+        str,
+        typer.Option(help="jetpack-imagenet, jetpack-small, vimoe-finetune or digits."),
+    ] = "",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Any key of the configuration; repeat it."),
+    ] = None,
+    keys: Annotated[
+        bool,
+        typer.Option(
+            "--keys",
+            is_eager=True,
+            callback=print_keys,
+            help="Print every key that --set takes and every recipe, and leave.",
+        ),
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run, with exactly the same outcome.")
+    ] = False,
+    data: Annotated[
+        str | None, typer.Option(help="Labelled images: a folder of CLASS/image or a name.")
+    ] = None,
+    architecture: Annotated[str | None, typer.Option(help="Of timm, from scratch.")] = None,
+    size: Annotated[
+        int | None, typer.Option(min=8, help="Side of the input, from scratch.")
+    ] = None,
     router: Annotated[
         str,
         typer.Option(
@@ -40,115 +91,133 @@ def run(
     k: Annotated[int, typer.Option(help="Choices a token; topk and image.")] = 1,
     shared: Annotated[bool, typer.Option("--shared", help="Add one shared expert.")] = False,
     split: Annotated[
-        str, typer.Option(help="Training part of data that has several; '' for plain folders.")
-    ] = "train",
-    validation: Annotated[str, typer.Option(help="Its validation part; '' for none.")] = "",
-    epochs: Annotated[int, typer.Option(help="Passes over the images.")] = 10,
-    batch_size: Annotated[int, typer.Option(help="Images an update.")] = 64,
-    learning_rate: Annotated[float, typer.Option(help="At the top of the schedule.")] = 1e-3,
-    weight_decay: Annotated[float, typer.Option(help="Of matrices.")] = 0.05,
-    trains: Annotated[str, typer.Option(help="all, suffix or moe.")] = "all",
+        str | None,
+        typer.Option(help="Training part of data that has several; '' for plain folders."),
+    ] = None,
+    validation: Annotated[str | None, typer.Option(help="Its validation part.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the images.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Images a batch.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="At the top of the schedule.")] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Of matrices.")] = None,
+    trains: Annotated[
+        str | None, typer.Option(help="all, suffix, moe, router, head, lora or prompts.")
+    ] = None,
     cache_prefix: Annotated[
         bool, typer.Option("--cache-prefix", help="Keep what lies below the first MoE block.")
     ] = False,
-    balance: Annotated[float, typer.Option(help="Weight of the balance loss.")] = 0.0,
-    device: Annotated[str, typer.Option(help="cpu, cuda or mps.")] = "cpu",
-    seed: Annotated[int, typer.Option(help="Of everything.")] = 0,
+    balance: Annotated[float | None, typer.Option(help="Weight of the balance loss.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or mps.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything.")] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a checkpoint that exists.")
+        bool, typer.Option("--overwrite", help="Replace a run or checkpoint that exists.")
     ] = False,
     as_json: AsJson = False,
 ) -> Answer:
-    """Train a dense model, or a MoE model made from one by copying; minimal, one recipe.
+    """Train a dense model, or a MoE model made from one by copying.
 
-    The checkpoint is written at the end in one step, beside it a log with each part of the loss.
+    A run directory holds configuration, log, checkpoints (last, best) and what a killed run goes on
+    from. Start several processes with `torchrun -m routelab train …`. With --out NAME.safetensors
+    only the checkpoint and its log are written, at the end.
     """
-    from routelab.cli.consoles import Meter
-    from routelab.data import in_memory, open_data
-    from routelab.records import Refusal
-    from routelab.training import Recipe, train_to
+    import os
+    import sys
 
-    if out.exists() and not overwrite:
-        raise Refusal(f"{out} exists; replace it with --overwrite, or give another --out")
-    recipe = Recipe.model_validate(
+    from routelab.records import Refusal
+    from routelab.training import read_config
+    from routelab.training.folder import RunFolder
+
+    if os.environ.get("RANK", "0") != "0":
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  one of several answers
+    values = _given(
         {
-            "epochs": epochs,
-            "batch_size": batch_size,
-            "learning_rate": learning_rate,
-            "weight_decay": weight_decay,
-            "trains": trains,
-            "cache_prefix": cache_prefix,
-            "auxiliary": {"balance": balance} if balance else {},
-            "seed": seed,
+            "start": {"architecture": architecture, "transform": {"size": size}},
+            "data": {"source": data, "split": split, "validation": validation},
+            "recipe": {
+                "epochs": epochs,
+                "batch_size": batch_size,
+                "learning_rate": learning_rate,
+                "weight_decay": weight_decay,
+                "trains": trains,
+                "cache_prefix": cache_prefix or None,
+                "auxiliary": {"balance": balance or None},
+                "seed": seed,
+            },
+            "device": device,
         }
     )
-    spec = _spec(router, layers, experts, slots, k, shared=shared) if router else None
-    model, card = _start(start, architecture, size, data, split, spec, seed)
-    images = in_memory(open_data(data, card.transform, split=split))
-    held_out = open_data(data, card.transform, split=validation) if validation else None
+    path = start if start is not None and start.suffix in (".toml", ".json") else None
+    if start is not None and path is None:
+        values.setdefault("start", {})["checkpoint"] = str(start)
+    if router:
+        values["moe"] = _spec(router, layers, experts, slots, k, shared=shared)
+    if out.suffix == ".safetensors":
+        if resume:
+            raise Refusal("--resume needs a run directory; give --out a folder")
+        if out.exists() and not overwrite:
+            raise Refusal(f"{out} exists; replace it with --overwrite, or give another --out")
+    if resume and path is None:
+        path = RunFolder(out).stored()
+    config = read_config(path, recipe=recipe, values=values, settings=settings or ())
+    history = _train(config, out, resume=resume, overwrite=overwrite)
+    return _answer(history, config, out)
+
+
+def _train(config: RunConfig, out: Path, *, resume: bool, overwrite: bool) -> History:
+    """Train into a run directory, or to one checkpoint."""
+    import os
+
+    from routelab.cli.consoles import Meter
+    from routelab.training import train_once, train_run
+
     with Meter("train") as meter:
-        card, history = train_to(
-            out.with_suffix(".safetensors"),
-            model,
-            card,
-            images,
-            recipe,
-            validation=in_memory(held_out) if held_out is not None else None,
-            device=device,
-            progress=meter.update,
+        if out.suffix == ".safetensors":
+            return train_once(config, out, progress=meter.update)
+        return train_run(
+            config,
+            out,
+            resume=resume,
+            overwrite=overwrite,
+            progress=meter.update if os.environ.get("RANK", "0") == "0" else None,
+            told=meter.note,
         )
+
+
+def _answer(history: History, config: RunConfig, out: Path) -> Answer:
     last = history.last
-    measured = "" if last.validation is None else f", {last.validation:.1%} of {validation} images"
+    measured = (
+        ""
+        if last.validation is None
+        else f", {last.validation:.1%} of {config.data.validation} images"
+    )
+    checkpoint = out if out.suffix == ".safetensors" else out / "last.safetensors"
     return Answer(
-        facts={"checkpoint": str(out), **history.model_dump(mode="json")},
+        facts={"checkpoint": str(checkpoint), **history.model_dump(mode="json")},
         text=(
             f"{out}: {last.accuracy:.1%} of the training images right{measured}",
-            f"Next: routelab inspect {out}",
+            f"Next: routelab eval {checkpoint} --data {config.data.source}",
         ),
     )
 
 
-def _start(
-    start: Path | None,
-    architecture: str,
-    size: int,
-    data: str,
-    split: str,
-    spec: MoESpec | None,
-    seed: int,
-) -> tuple[nn.Module, ModelCard]:
-    """The model that training begins with."""
-    from routelab.data import open_data
-    from routelab.models import load_checkpoint
-    from routelab.records import Refusal, Transform
-    from routelab.training import start_dense, start_moe
-
-    if start is not None:
-        model, card = load_checkpoint(start)
-    elif architecture:
-        transform = Transform(size=size)
-        classes = open_data(data, transform, split=split).classes
-        model, card = start_dense(architecture, classes, transform, seed=seed)
-    else:
-        raise Refusal("nothing to start from; give a checkpoint, or --architecture of timm")
-    return (model, card) if spec is None else start_moe(model, card, spec, seed=seed)
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    """The flags that were given, sections without any left out."""
+    nested = {k: _given(v) if isinstance(v, dict) else v for k, v in values.items()}
+    return {key: value for key, value in nested.items() if value not in (None, {})}
 
 
-def _spec(router: str, layers: str, experts: int, slots: int, k: int, *, shared: bool) -> MoESpec:
-    """The MoESpec that the flags describe."""
-    from routelab.records import MoESpec
-
+def _spec(
+    router: str, layers: str, experts: int, slots: int, k: int, *, shared: bool
+) -> dict[str, Any]:
+    """The section moe that the flags describe."""
     configured: dict[str, Any] = {"kind": router}
     if router in ("topk", "image"):
         configured |= {"k": k, "renormalize": k > 1}
-    return MoESpec.model_validate(
-        {
-            "layers": _blocks(layers),
-            "router": configured,
-            "groups": [{"experts": experts, "slots": slots}],
-            "shared": {"name": "shared", "experts": 1} if shared else None,
-        }
-    )
+    return {
+        "layers": _blocks(layers),
+        "router": configured,
+        "groups": [{"experts": experts, "slots": slots}],
+        "shared": {"name": "shared", "experts": 1} if shared else None,
+    }
 
 
 def _blocks(layers: str) -> list[int]:

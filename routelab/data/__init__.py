@@ -7,15 +7,19 @@ from routelab.data.folder import OnCorrupt
 from routelab.data.images import Images
 from routelab.data.memory import InMemory, in_memory
 from routelab.data.opening import open_data
+from routelab.data.pictures import AugmentedImages, Pictures, drawing_from
 
 __all__ = [
     "Augmentation",
+    "AugmentedImages",
     "Batch",
     "Images",
     "InMemory",
     "OnCorrupt",
+    "Pictures",
     "augment",
     "digits",
+    "drawing_from",
     "in_memory",
     "open_data",
 ]

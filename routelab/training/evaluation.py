@@ -11,6 +11,7 @@ from torch import nn
 
 from routelab.data import Images, InMemory
 from routelab.records import Refusal
+from routelab.training.ranks import ALONE, Ranks
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,3 +65,26 @@ def evaluate(
     per_class = np.full(classes, np.nan)
     np.divide(hits, images, out=per_class, where=images > 0)
     return Evaluation(float(right[known].mean()), per_class, predictions, int(known.sum()))
+
+
+@torch.inference_mode()
+def shared_accuracy(
+    model: nn.Module,
+    data: Images | InMemory,
+    *,
+    device: str = "cpu",
+    ranks: Ranks = ALONE,
+    batch_size: int = 128,
+) -> float:
+    """Accuracy on the images that have a label, each process counting its share of them."""
+    known = np.flatnonzero(data.labels >= 0)
+    if not len(known):
+        raise Refusal("no image has a label, so there is no accuracy; give class folders")
+    training = model.training
+    model.eval().to(device)
+    right = torch.zeros((), dtype=torch.int64, device=device)
+    for batch in data.batches(batch_size, order=known[ranks.rank :: ranks.world]):
+        found = model(batch.pixels.to(device)).argmax(dim=1)
+        right += (found == batch.labels.to(device)).sum()
+    model.train(training)
+    return int(ranks.total(right)) / len(known)

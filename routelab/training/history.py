@@ -1,4 +1,4 @@
-"""How did a training go? One record an epoch, in memory and as lines of JSON."""
+"""How did a training go? One record an update and an epoch, in memory and as lines of JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,22 @@ from pathlib import Path
 from pydantic import Field
 
 from routelab.records import Record, Refusal
+from routelab.training.gauges import Routed
 from routelab.training.recipe import Recipe
+
+
+class Update(Record):
+    """What one update measured, over all of its images."""
+
+    update: int = Field(ge=1)
+    epoch: int = Field(ge=1)
+    loss: float = Field(description="the weighted sum that is minimised")
+    parts: Mapping[str, float] = Field(description="parts of the loss, without their weights")
+    accuracy: float
+    learning_rate: float = Field(description="of the parameters with the full rate")
+    gradient_norm: float = Field(description="before clipping")
+    gradient_norms: Mapping[str, float] = Field(description="of router, experts and the rest")
+    images_per_second: float
 
 
 class Epoch(Record):
@@ -19,9 +34,19 @@ class Epoch(Record):
     parts: Mapping[str, float] = Field(description="parts of the loss, without their weights")
     accuracy: float = Field(description="of the training batches, as they came")
     gradient_norm: float = Field(description="mean over updates, before clipping")
-    learning_rate: float = Field(description="at the last update")
+    gradient_norms: Mapping[str, float] = Field(
+        default_factory=dict, description="the same for router, experts and the rest"
+    )
+    learning_rate: float = Field(description="at the last update, of parameters with the full rate")
+    smallest_rate: float = Field(default=0.0, description="of the slowest parameters, then")
     images_per_second: float
+    memory: int = Field(default=0, description="most bytes held: of the GPU, or of the process")
     validation: float | None = Field(default=None, description="accuracy on validation images")
+    routing: Mapping[str, Routed] = Field(default_factory=dict, description="by layer")
+    logit_scales: Mapping[str, float] = Field(
+        default_factory=dict, description="temperatures and scales, by layer and name"
+    )
+    update: int = Field(default=0, description="updates so far")
 
 
 class History(Record):

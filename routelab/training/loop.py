@@ -1,25 +1,22 @@
-"""How does a model learn from images? Epochs of batches, forward, backward, clip, step, log."""
+"""How is a model trained in one call, without a run directory?"""
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from routelab.data import Batch, Images, InMemory, augment
+from routelab.data import AugmentedImages, Images, InMemory
 from routelab.models import keep_freed_memory, save_checkpoint
 from routelab.records import ModelCard, Refusal
-from routelab.training.evaluation import evaluate
+from routelab.training.adapters import merge_adapters
+from routelab.training.evaluation import shared_accuracy
 from routelab.training.history import Epoch, EpochLog, History
-from routelab.training.objective import Seen, loss_of, watched_routers
-from routelab.training.parameters import choose_trained, optimizer_of, schedule_of
-from routelab.training.prefix import Suffix, Tokens, compute_tokens
+from routelab.training.parameters import prepare
 from routelab.training.recipe import Recipe
+from routelab.training.trainer import Trainer
 
 Progress = Callable[[int, int], None]
 """Told of images done and images in all, after each batch."""
@@ -62,20 +59,24 @@ def train(
     """
     keep_freed_memory()
     check_labels(model, data)
-    choose_trained(model, recipe.trains)
+    prepare(model, recipe)
     epoch_log = EpochLog(log, recipe)
     with torch.random.fork_rng(devices=_cuda_devices(device)):
         torch.manual_seed(recipe.seed)
-        training = _Training(model.to(device), data, recipe, torch.device(device), progress)
+        source = pictured(data, recipe)
+        trainer = Trainer(model.to(device), source, recipe, device=torch.device(device))
         epochs = []
-        for epoch in training.run():
-            if validation is not None:
-                right = evaluate(model, validation, device=device).accuracy
-                epoch = epoch.model_copy(update={"validation": right})
-            epoch_log.add(epoch)
-            epochs.append(epoch)
-    model.eval()
-    learned = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        for event in trainer.run():
+            if isinstance(event, Epoch):
+                epoch = validated(trainer, event, validation)
+                epoch_log.add(epoch)
+                epochs.append(epoch)
+            elif progress is not None:
+                progress(images_done(trainer), recipe.epochs * trainer.plan.used)
+    learned = learning(model)
+    if trainer.average is not None:
+        model.load_state_dict(trainer.average.module.state_dict())
+    merge_adapters(model).eval()
     return History(recipe=recipe, images=len(data), parameters=learned, epochs=tuple(epochs))
 
 
@@ -110,119 +111,63 @@ def train_to(
     return save_checkpoint(path, model, card), history
 
 
+def pictured(
+    data: Images | InMemory, recipe: Recipe, *, workers: int = 2
+) -> Images | InMemory | AugmentedImages:
+    """The images as the recipe has them drawn in training.
+
+    Raises
+    ------
+    Refusal
+        If images are held in memory that should be transformed as they are decoded.
+    """
+    if recipe.pictures is None:
+        return data
+    if isinstance(data, InMemory):
+        raise Refusal(
+            "pictures are transformed as they are decoded, and these images are held decoded "
+            "in memory; give the folder, or leave pictures out"
+        )
+    return AugmentedImages(data, recipe.pictures, seed=recipe.seed, workers=workers)
+
+
+def validated(trainer: Trainer, epoch: Epoch, validation: Images | InMemory | None) -> Epoch:
+    """The epoch with the accuracy on validation images, if there are any."""
+    if validation is None:
+        return epoch
+    right = shared_accuracy(
+        trainer.best_model, validation, device=str(trainer.device), ranks=trainer.ranks
+    )
+    return epoch.model_copy(update={"validation": right})
+
+
+def images_done(trainer: Trainer) -> int:
+    """Images that have passed, over all epochs."""
+    plan = trainer.plan
+    batches = trainer.within * plan.recipe.accumulation
+    return (trainer.epoch - 1) * plan.used + sum(plan.sizes[:batches])
+
+
+def learning(model: nn.Module) -> int:
+    """Parameters that learn."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
 def check_labels(model: nn.Module, data: Images | InMemory) -> None:
     """Refuse images that the model has no output for."""
     outputs = int(getattr(model, "num_classes", 0))
     if (data.labels < 0).any():
         raise Refusal("images without labels cannot be trained on; give class folders")
+    if len(data.classes) < 2:
+        raise Refusal(
+            f"the data holds one class ({', '.join(data.classes)}), so there is nothing to tell "
+            "apart; give a folder with a folder for each of several classes"
+        )
     if len(data.classes) != outputs:
         raise Refusal(
             f"the model has {outputs} classes and the data {len(data.classes)}; "
             "give the data that the model was made for, or build it for these classes"
         )
-
-
-class _Training:
-    """One training after everything has been checked."""
-
-    def __init__(
-        self,
-        model: nn.Module,
-        data: Images | InMemory,
-        recipe: Recipe,
-        device: torch.device,
-        progress: Progress | None,
-    ) -> None:
-        self.model, self.recipe, self.device, self.progress = model, recipe, device, progress
-        self.data: Images | InMemory | Tokens = data
-        self.network: nn.Module = model
-        if recipe.cache_prefix:
-            dtype = getattr(torch, recipe.cache_dtype)
-            size = recipe.batch_size
-            self.network = Suffix(model)
-            self.data = compute_tokens(model, data, batch_size=size, dtype=dtype, device=device)
-        self.updates = recipe.epochs * -(-len(data) // recipe.batch_size)
-        self.optimizer = optimizer_of(model, recipe)
-        self.schedule = schedule_of(self.optimizer, recipe, self.updates)
-        self.order = np.random.default_rng(recipe.seed)
-        self.generator = torch.Generator().manual_seed(recipe.seed)
-        self.update = 0
-
-    def run(self) -> Iterator[Epoch]:
-        """One `Epoch` after the other."""
-        with watched_routers(self.model, self.recipe) as seen:
-            for number in range(1, self.recipe.epochs + 1):
-                yield self._epoch(number, seen)
-
-    def _epoch(self, number: int, seen: Seen) -> Epoch:
-        began = time.perf_counter()
-        training_mode(self.model)
-        sums: dict[str, float] = defaultdict(float)
-        images = updates = 0
-        order = self.order.permutation(len(self.data))
-        for batch in self.data.batches(self.recipe.batch_size, order=order):
-            seen.clear()
-            values = self._step(batch, seen)
-            norm = values.pop("gradient_norm")
-            for name, value in values.items():
-                sums[name] += value * len(batch.labels)
-            sums["gradient_norm"] += norm
-            images, updates = images + len(batch.labels), updates + 1
-            if self.progress is not None:
-                done = (number - 1) * len(self.data) + images
-                self.progress(done, self.recipe.epochs * len(self.data))
-        norm = sums.pop("gradient_norm") / updates
-        means = {name: value / images for name, value in sums.items()}
-        return Epoch(
-            epoch=number,
-            loss=means.pop("loss"),
-            accuracy=means.pop("accuracy"),
-            gradient_norm=norm,
-            learning_rate=self.optimizer.param_groups[0]["lr"],
-            images_per_second=images / (time.perf_counter() - began),
-            parts=means,
-        )
-
-    def _step(self, batch: Batch, seen: Seen) -> dict[str, float]:
-        """One update; what it measured."""
-        self.schedule.step_update(self.update)
-        self.update += 1
-        pixels = augment(batch.pixels.to(self.device), self.recipe.augmentation, self.generator)
-        labels = batch.labels.to(self.device)
-        logits = self.network(pixels)
-        loss = loss_of(logits, labels, seen, self.recipe)
-        if not torch.isfinite(loss.total):
-            raise Refusal(
-                f"the loss is not finite at update {self.update} of {self.updates}; lower the "
-                f"learning rate ({self.recipe.learning_rate:g}), and check that no image is blank"
-            )
-        self.optimizer.zero_grad()
-        loss.total.backward()
-        norm = self._clip()
-        self.optimizer.step()
-        right = (logits.argmax(dim=1) == labels).float().mean()
-        parts = {name: part.item() for name, part in loss.parts.items()}
-        return {
-            "loss": loss.total.item(),
-            "accuracy": right.item(),
-            "gradient_norm": norm.item(),
-            **parts,
-        }
-
-    def _clip(self) -> Tensor:
-        """Norm of the gradient before it is clipped."""
-        learning = [p for p in self.model.parameters() if p.grad is not None]
-        most = self.recipe.clip if self.recipe.clip is not None else float("inf")
-        return nn.utils.clip_grad_norm_(learning, most)
-
-
-def training_mode(model: nn.Module) -> None:
-    """Training mode, except for modules of which no parameter learns: they stay as in use."""
-    model.train()
-    for module in model.modules():
-        parameters = list(module.parameters())
-        if parameters and not any(p.requires_grad for p in parameters):
-            module.eval()
 
 
 def _cuda_devices(device: str) -> list[torch.device]:

@@ -118,7 +118,7 @@ def test_train_makes_a_moe_checkpoint_from_a_dense_one(run, checkpoints, tmp_pat
         ([], "nothing to start from"),
         (["--architecture", "vit_tinny_patch16_224"], "no architecture named"),
         (["--router", "soft", "--architecture", "vit_tiny_patch16_224"], "--router needs --layers"),
-        (["--epochs", "0"], "--epochs 0 is refused"),
+        (["--epochs", "0"], "recipe.epochs = 0 is refused"),
         (["--cache-prefix"], "set trains to suffix or moe"),
     ],
 )

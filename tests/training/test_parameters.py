@@ -3,8 +3,8 @@ from pydantic import ValidationError
 
 from routelab.records import ExpertGroup, MoESpec, SpheroRouting
 from routelab.training import Recipe
-from routelab.training.loop import training_mode
 from routelab.training.parameters import choose_trained, optimizer_of
+from routelab.training.trainer import training_mode
 from tests.training.small_models import TOPK, small_model
 
 SPHERO = MoESpec(
