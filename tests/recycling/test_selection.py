@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
 
+from routelab.records import Refusal
 from routelab.recycling.selection import (
     METHODS,
     Coactivation,
@@ -25,7 +26,6 @@ from routelab.recycling.selection import (
 )
 from routelab.recycling.selection.drawing import weighted_draws
 from routelab.recycling.selection.partition import FALLBACK, available_method, rebalanced, swapped
-from routelab.records import Refusal
 
 
 def planted(neurons=768, groups=8, tokens=4000, seed=0):
@@ -178,7 +178,7 @@ def test_without_pymetis_one_line_says_so(monkeypatch, capsys):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert available_method("metis") == "spectral"
     assert capsys.readouterr().err == FALLBACK + "\n"
-    truth, coactivation = planted(64, 4, 800)
+    _truth, coactivation = planted(64, 4, 800)
     part = partition(edge_weights(coactivation), 4, seed=0)
     assert capsys.readouterr().err == ""
     assert np.bincount(part).tolist() == [16] * 4

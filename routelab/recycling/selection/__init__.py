@@ -67,7 +67,7 @@ __all__ = [
     "partition",
     "parts_mass",
     "random_neurons",
-    "selector",
     "select_by_graph",
+    "selector",
     "uniform_indices",
 ]
