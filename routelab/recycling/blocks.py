@@ -59,16 +59,16 @@ def _dense_mlp(depth: int, name: str, mlp: nn.Module) -> DenseMlp:
     if isinstance(mlp, MoELayer):
         raise Refusal(f"block {depth} is a MoE layer already; recycle a dense checkpoint")
     fc1, fc2, act = (getattr(mlp, part, None) for part in ("fc1", "fc2", "act"))
-    plain = isinstance(fc1, nn.Linear) and isinstance(fc2, nn.Linear) and isinstance(act, nn.Module)
-    inside = [getattr(mlp, part, None) for part in ("norm", "grn")]
-    if not plain or any(not isinstance(part, nn.Identity | None) for part in inside):
+    inside = (getattr(mlp, part, None) for part in ("norm", "grn"))
+    if (
+        not isinstance(fc1, nn.Linear)
+        or not isinstance(fc2, nn.Linear)
+        or not isinstance(act, nn.Module)
+        or not all(part is None or isinstance(part, nn.Identity) for part in inside)
+        or fc2.in_features != fc1.out_features
+    ):
         raise Refusal(
             f"the MLP of block {depth} is a {type(mlp).__name__} with more in it than two linear "
             "layers and an activation; its neurons cannot stand alone in an expert"
-        )
-    if fc2.in_features != fc1.out_features:
-        raise Refusal(
-            f"the MLP of block {depth} has a gate (fc1 makes {fc1.out_features}, fc2 takes "
-            f"{fc2.in_features}); only plain MLPs can be recycled"
         )
     return DenseMlp(depth, f"{name}.mlp", mlp, fc1, act, fc2)

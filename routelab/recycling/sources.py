@@ -100,7 +100,7 @@ def _card(path: Path, architecture: str, size: int | None, classes: int) -> Mode
         arguments: dict[str, Any] = {"conv_mlp": False}
     else:
         arguments = {} if size is None else {"img_size": size}
-    stated = build(bare.model_copy(update={"arguments": arguments})).pretrained_cfg
+    stated: Any = build(bare.model_copy(update={"arguments": arguments})).pretrained_cfg
     interpolation = stated.get("interpolation", "bicubic")
     transform = Transform(
         size=size or stated["input_size"][-1],

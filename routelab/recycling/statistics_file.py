@@ -9,6 +9,7 @@ import dataclasses
 import json
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -99,12 +100,10 @@ def _read(path: Path) -> ActivationStatistics:
         raise Refusal(f"statistics {path} cannot be read ({error}); delete the file") from error
     if not isinstance(facts, dict) or facts.get("format") != FORMAT:
         raise Refusal(f"{path} is not a file of activation statistics; give another --statistics")
-    layers = {
-        int(depth): LayerStatistics(
-            tokens=tokens, **{name: arrays.get(f"{depth}.{name}") for name in ARRAYS}
-        )
-        for depth, tokens in facts["tokens"].items()
-    }
+    layers = {}
+    for depth, tokens in facts["tokens"].items():
+        own: dict[str, Any] = {name: arrays.get(f"{depth}.{name}") for name in ARRAYS}
+        layers[int(depth)] = LayerStatistics(tokens=tokens, **own)
     return ActivationStatistics(
         layers,
         images=facts["images"],
