@@ -8,13 +8,13 @@ from routelab.models import build, save_checkpoint
 from routelab.records import ModelCard, Transform
 from routelab.recycling.sources import DenseSource
 
-DIGITS = Transform(size=16, channels=1, mean=(0.5,), std=(0.5,), interpolation="bilinear")
+DIGITS = Transform(size=32, channels=1, mean=(0.5,), std=(0.5,), interpolation="bilinear")
 CLASSES = tuple("0123456789")
 
 
 def vit_card(width=24, heads=3, depth=3):
-    """A ViT for digits of 16 × 16 pixels."""
-    arguments = {"img_size": 16, "patch_size": 4, "embed_dim": width, "num_heads": heads}
+    """A ViT for digits of 32 × 32 pixels."""
+    arguments = {"img_size": 32, "patch_size": 8, "embed_dim": width, "num_heads": heads}
     return ModelCard(
         architecture="vit_tiny_patch16_224",
         arguments=arguments | {"depth": depth},
@@ -24,7 +24,7 @@ def vit_card(width=24, heads=3, depth=3):
 
 
 def convnext_card():
-    """A ConvNeXt of four stages for digits of 16 × 16 pixels."""
+    """A ConvNeXt of four stages for digits of 32 × 32 pixels."""
     arguments = {
         "depths": (1, 1, 2, 1),
         "dims": (8, 16, 24, 32),
