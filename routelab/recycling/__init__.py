@@ -12,6 +12,7 @@ from routelab.recycling.statistics import (
     data_fingerprint,
 )
 from routelab.recycling.statistics_file import load_statistics, save_statistics
+from routelab.recycling.weight_selection import select_weights, selected_weights
 
 __all__ = [
     "ActivationStatistics",
@@ -27,4 +28,6 @@ __all__ = [
     "open_source",
     "recycle",
     "save_statistics",
+    "select_weights",
+    "selected_weights",
 ]
