@@ -1,7 +1,18 @@
 """How does a dense checkpoint become a Mixture-of-Experts one, and what is lost on the way?"""
 
 from routelab.recycling.cost import Cost
+from routelab.recycling.lineage import (
+    LineageRow,
+    chance_overlap,
+    channel_alignment,
+    coverage,
+    drift,
+    jaccard_matrix,
+    lineage_rows,
+    mean_overlap,
+)
 from routelab.recycling.options import RecycleOptions
+from routelab.recycling.preservation import LayerPreservation, function_preservation
 from routelab.recycling.recycler import Recycled, recycle
 from routelab.recycling.sampling import balanced_sample
 from routelab.recycling.sources import DenseSource, open_source
@@ -18,13 +29,23 @@ __all__ = [
     "ActivationStatistics",
     "Cost",
     "DenseSource",
+    "LayerPreservation",
     "LayerStatistics",
+    "LineageRow",
     "RecycleOptions",
     "Recycled",
     "activation_statistics",
     "balanced_sample",
+    "chance_overlap",
+    "channel_alignment",
+    "coverage",
     "data_fingerprint",
+    "drift",
+    "function_preservation",
+    "jaccard_matrix",
+    "lineage_rows",
     "load_statistics",
+    "mean_overlap",
     "open_source",
     "recycle",
     "save_statistics",
