@@ -8,6 +8,7 @@ from collections.abc import Sequence
 COMMANDS = {
     "demo": "train, capture, analyse and report four routers on digits, in three minutes",
     "train": "train a dense model, or a MoE model made from one by copying",
+    "recycle": "make a MoE checkpoint of the neurons of a dense one",
     "capture": "record the routing of a checkpoint over images into a store",
     "analyze": "ask a store questions, each answer beside its chance level",
     "report": "bind what a store says into one HTML file",

@@ -1,6 +1,8 @@
 """How does a dense checkpoint become a Mixture-of-Experts one, and what is lost on the way?"""
 
 from routelab.recycling.cost import Cost
+from routelab.recycling.job import Look, RecycleReport, recycle_to
+from routelab.recycling.layers import resolve_layers
 from routelab.recycling.lineage import (
     LineageRow,
     chance_overlap,
@@ -32,7 +34,9 @@ __all__ = [
     "LayerPreservation",
     "LayerStatistics",
     "LineageRow",
+    "Look",
     "RecycleOptions",
+    "RecycleReport",
     "Recycled",
     "activation_statistics",
     "balanced_sample",
@@ -48,6 +52,8 @@ __all__ = [
     "mean_overlap",
     "open_source",
     "recycle",
+    "recycle_to",
+    "resolve_layers",
     "save_statistics",
     "select_weights",
     "selected_weights",

@@ -74,7 +74,9 @@ def recycle(
     """
     options = options or RecycleOptions()
     origin = experts or body
-    check_fit(body, spec, options, origin, statistics)
+    check_fit(body, spec, options, origin)
+    if options.looks_at_images and statistics is None:
+        raise Refusal(f"method {options.method!r} needs activation statistics; give them")
     measured = None if statistics is None else statistics.layers
     generator = np.random.default_rng(options.seed)
     index = body_index(body, options, measured if origin is body else None, generator)
@@ -97,7 +99,6 @@ def check_fit(
     spec: MoESpec,
     options: RecycleOptions,
     experts: DenseSource,
-    statistics: ActivationStatistics | None,
 ) -> None:
     """Refuse sources, spec and options that do not go together."""
     if is_convnext(body.model) != is_convnext(experts.model):
@@ -119,11 +120,6 @@ def check_fit(
                 f"cannot fill a layer of width {width}; take a wider one, or lower --width"
             )
         check_sizes(mlp.hidden, [group_size(group, width) for group in groups])
-    if options.looks_at_images and statistics is None:
-        raise Refusal(
-            f"method {options.method!r} looks at images to choose; give --images, "
-            "or take random, uniform or copy"
-        )
 
 
 def _card(

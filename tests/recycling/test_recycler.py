@@ -296,8 +296,8 @@ def test_another_activation_is_noted(images):
             {"method": "random"},
             "an expert of 120 hidden neurons cannot be recycled from an MLP of 96",
         ),
-        ({}, {"method": "importance"}, "looks at images to choose; give --images"),
-        ({}, {"method": "graph"}, "looks at images to choose; give --images"),
+        ({}, {"method": "importance"}, "needs activation statistics"),
+        ({}, {"method": "graph"}, "needs activation statistics"),
         ({}, {"method": "random", "width": 13}, "width 13 cannot be made of 3 of the source's 3"),
     ],
 )
