@@ -185,6 +185,7 @@ def _facts(report: RecycleReport) -> dict[str, Any]:
         "cost": cost,
         "statistics_reused": report.reused,
         "seconds": report.seconds,
+        "peak_memory": report.peak_memory,
         "notes": list(report.notes),
     }
 
@@ -203,7 +204,10 @@ def _text(report: RecycleReport) -> tuple[Any, ...]:
             f"forward {cost.forward:.1f} s, bookkeeping {cost.bookkeeping:.1f} s "
             f"({cost.forward_share:.0%} forward), peak memory {cost.peak_memory:.2f} GiB"
         )
-    parts.append(f"chosen and gathered in {report.seconds:.1f} s")
+    parts.append(
+        f"chosen and gathered in {report.seconds:.1f} s, "
+        f"peak memory of all {report.peak_memory:.2f} GiB"
+    )
     parts += [f"[yellow]note:[/] {escape(note)}" for note in report.notes]
     parts += ["", lineage_table(report.lineage)]
     if report.preservation:

@@ -11,7 +11,7 @@ import numpy as np
 from routelab.data import Images, open_data
 from routelab.models import save_checkpoint
 from routelab.records import ModelCard, MoESpec, Refusal, Transform
-from routelab.recycling.cost import Cost, Stopwatch
+from routelab.recycling.cost import Cost, Stopwatch, peak_memory
 from routelab.recycling.lineage import LineageRow, lineage_rows
 from routelab.recycling.options import RecycleOptions
 from routelab.recycling.preservation import LayerPreservation, function_preservation
@@ -54,7 +54,8 @@ class RecycleReport:
     """What was made, from what, at what cost, and what is left of the dense function.
 
     `cost` is of the pass over images, None where none was needed; `reused` says that it was an
-    earlier run's. `seconds` counts choosing and gathering.
+    earlier run's. `seconds` counts choosing and gathering, `peak_memory` (GiB) the
+    whole run.
     """
 
     path: Path
@@ -64,6 +65,7 @@ class RecycleReport:
     cost: Cost | None
     reused: bool
     seconds: float
+    peak_memory: float
     notes: tuple[str, ...]
 
 
@@ -108,6 +110,7 @@ def recycle_to(
         cost=None if statistics is None else statistics.cost,
         reused=reused,
         seconds=watch["recycle"],
+        peak_memory=peak_memory(),
         notes=notes,
     )
 

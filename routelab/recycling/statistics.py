@@ -90,6 +90,8 @@ class LayerSums:
         self.tokens, self.coactivation = 0, coactivation
         self.neurons = torch.zeros(4, hidden, dtype=dtype, device=device)
         self.channels = torch.zeros(2, mlp.width, dtype=dtype, device=device)
+        self.ones = torch.ones(ROWS, device=device)
+        self.room = torch.empty(ROWS * max(hidden, mlp.width), device=device)
         self.together: Tensor | None = None
         if coactivation != "none":
             self.together = torch.zeros(hidden, hidden, dtype=dtype, device=device)
@@ -97,20 +99,33 @@ class LayerSums:
     def add_channels(self, tokens: Tensor) -> None:
         """Add the MLP's input `(…, d)` to the sums."""
         for rows in tokens.flatten(0, -2).float().split(ROWS):
-            self.channels += torch.stack([rows.abs().sum(0), rows.square().sum(0)])
+            ones, place = self._places(rows)
+            absolute = ones @ torch.abs(rows, out=place)
+            self.channels += torch.stack([absolute, ones @ torch.mul(rows, rows, out=place)])
 
     def add_neurons(self, activations: Tensor) -> None:
         """Add activations `(…, n)` to the sums."""
         flat = activations.flatten(0, -2).float()
         self.tokens += len(flat)
         for rows in flat.split(ROWS):
-            sums = [rows.abs().sum(0), rows.square().sum(0), (rows > 0).float().sum(0)]
+            ones, place = self._places(rows)
+            sums = [ones @ torch.abs(rows, out=place)]
+            sums.append(ones @ torch.mul(rows, rows, out=place))
+            sums.append(ones @ torch.gt(rows, 0, out=place))
             if self.coactivation == "activation":
-                sums.append(rows.clamp(min=0).sum(0))
+                sums.append(ones @ torch.clamp(rows, min=0, out=place))
             self.neurons[: len(sums)] += torch.stack(sums)
         if self.together is not None:
             acts = (flat > 0).float() if self.coactivation == "firing" else flat.clamp(min=0)
             self.together += acts.T @ acts
+
+    def _places(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Ones `(r,)` to sum rows with, and room `(r, c)` for what is summed.
+
+        Both are used again and again: fresh memory costs more than the arithmetic.
+        """
+        count, columns = rows.shape
+        return self.ones[:count], self.room[: count * columns].view(count, columns)
 
     def result(self) -> LayerStatistics:
         """The sums as arrays."""
