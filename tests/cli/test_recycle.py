@@ -8,6 +8,8 @@ import torch
 from safetensors.torch import save_file
 
 from routelab.models import load_checkpoint, save_checkpoint
+from routelab.recycling import drift, open_source
+from routelab.store import open_store
 from tests.recycling.small import convnext_card, dense_source, vit_card
 
 
@@ -182,3 +184,17 @@ def test_a_moe_checkpoint_is_not_recycled(run, recycled, tmp_path):
 
 def test_a_checkpoint_that_is_missing(run, tmp_path):
     assert "does not exist" in refused(run, tmp_path / "no.safetensors", tmp_path / "moe")
+
+
+def test_lineage_stays_through_training_and_capture(run, dense, recycled, tmp_path):
+    facts = recycled("vit", "--method", "random", "--router", "topk")
+    trained, store = tmp_path / "trained.safetensors", tmp_path / "moe.zarr"
+    words = ("--data", "digits", "--epochs", "1", "--batch-size", "256", "--out", trained)
+    assert run("train", tmp_path / "moe.safetensors", *words)[0] == 0
+    model, card = load_checkpoint(trained)
+    assert card.lineage.model_dump(mode="json") == facts["card"]["lineage"]
+    moved = drift(model, card, open_source(dense / "vit.safetensors"))
+    assert all((far > 0).all() and (far < 0.5).all() for far in moved.values())
+    line = ("capture", trained, "--data", "digits", "--limit", "32", "--out", store)
+    assert run(*line, "--device", "cpu")[0] == 0
+    assert open_store(store).card.model.lineage == card.lineage
