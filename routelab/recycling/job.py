@@ -17,7 +17,6 @@ from routelab.recycling.options import RecycleOptions
 from routelab.recycling.preservation import LayerPreservation, function_preservation
 from routelab.recycling.recycler import check_fit, recycle
 from routelab.recycling.sampling import balanced_sample
-from routelab.recycling.selection import available_method
 from routelab.recycling.sources import DenseSource
 from routelab.recycling.statistics import (
     ActivationStatistics,
@@ -88,10 +87,6 @@ def recycle_to(
     """
     look, origin, watch = look or Look(), experts or body, Stopwatch()
     check_fit(body, spec, options, origin)
-    partitioner = options.partitioner
-    if options.method == "graph":
-        partitioner = available_method(options.partitioner)  # type: ignore[assignment]
-    options = options.model_copy(update={"partitioner": partitioner})
     statistics, reused = None, False
     if options.looks_at_images:
         statistics, reused = _statistics(origin, spec, options, look, progress)

@@ -84,8 +84,6 @@ def body_index(
     if there == wanted:
         return {}
     rule = options.channel_rule
-    if statistics is None and rule == "importance":
-        rule = "uniform"
     scores = _channel_scores(source, statistics)
     index = {
         axis: one_index(rule, size, wanted[axis], scores.get(axis), generator)
@@ -99,8 +97,7 @@ def body_index(
             size = mlp.hidden * wanted[axis] // there[axis]
             found = statistics.get(mlp.depth) if statistics is not None else None
             score = None if found is None else found.score(options.score)
-            own: Rule = "uniform" if score is None and rule == "importance" else rule
-            index[f"hidden.{mlp.depth}"] = one_index(own, mlp.hidden, size, score, generator)
+            index[f"hidden.{mlp.depth}"] = one_index(rule, mlp.hidden, size, score, generator)
     return index
 
 
@@ -113,17 +110,12 @@ def one_index(
 ) -> Indices:
     """Sorted indices `(wanted,)` of 0 … available-1: evenly spaced, random, or the highest scores.
 
-    Raises
-    ------
-    ValueError
-        "importance" without a score.
+    "importance" without a score is "uniform".
     """
-    if rule == "uniform":
-        return uniform_indices(available, wanted)
     if rule == "random":
         return random_neurons(available, 1, wanted, generator)[0]
-    if score is None:
-        raise ValueError("channels cannot be chosen by importance without statistics")
+    if rule == "uniform" or score is None:
+        return uniform_indices(available, wanted)
     return important_neurons(score, 1, wanted, generator, draw="top")[0]
 
 

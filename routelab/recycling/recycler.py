@@ -30,7 +30,7 @@ from routelab.recycling.choosing import (
 from routelab.recycling.gathering import expert_weights, fill_bank
 from routelab.recycling.narrowing import Index, body_index, narrowed_arguments, narrowed_widths
 from routelab.recycling.options import RecycleOptions
-from routelab.recycling.selection import check_sizes
+from routelab.recycling.selection import FALLBACK, available_method, check_sizes
 from routelab.recycling.selection.layer import Indices
 from routelab.recycling.sources import DenseSource
 from routelab.recycling.statistics import ActivationStatistics
@@ -72,7 +72,8 @@ def recycle(
     Refusal
         Anything that does not fit: see the messages; nothing is built then.
     """
-    options = options or RecycleOptions()
+    asked = options or RecycleOptions()
+    options = _possible(asked)
     origin = experts or body
     check_fit(body, spec, options, origin)
     if options.looks_at_images and statistics is None:
@@ -91,7 +92,7 @@ def recycle(
     lineage = model.get_submodule(LINEAGE)
     assert isinstance(lineage, LineageTensors)
     lineage.fill(remembered)
-    return Recycled(model, card, _notes(origin, spec))
+    return Recycled(model, card, _notes(body, origin, spec, asked))
 
 
 def check_fit(
@@ -120,6 +121,11 @@ def check_fit(
                 f"cannot fill a layer of width {width}; take a wider one, or lower --width"
             )
         check_sizes(mlp.hidden, [group_size(group, width) for group in groups])
+    if narrowed_widths(experts, next(iter(widths.values()))) != widths:
+        raise Refusal(
+            f"the stages of {experts.card.architecture} do not shrink to {tuple(widths.values())}; "
+            "take a source whose stages have the body's proportions"
+        )
 
 
 def _card(
@@ -198,13 +204,29 @@ def _fill_experts(
             fill_bank(bank, weights, noise=options.noise, generator=noise)
 
 
-def _notes(origin: DenseSource, spec: MoESpec) -> tuple[str, ...]:
-    """What is not the same as in the dense model, in sentences."""
+def _possible(options: RecycleOptions) -> RecycleOptions:
+    """The options with a partitioner that is installed."""
+    if options.method != "graph":
+        return options
+    return options.model_copy(update={"partitioner": available_method(options.partitioner)})
+
+
+def _notes(
+    body: DenseSource, origin: DenseSource, spec: MoESpec, asked: RecycleOptions
+) -> tuple[str, ...]:
+    """What was done otherwise than asked, or differs from the dense model, in sentences."""
+    notes = []
+    if _possible(asked) != asked:
+        notes.append(FALLBACK)
+    if origin is not body and asked.width is not None and asked.channel_rule == "importance":
+        notes.append(
+            "the body keeps evenly spaced channels: images were shown to the experts' source"
+        )
     mlps = dense_mlps(origin.model)
-    if all(exact_gelu(mlps[depth]) for depth in spec.layers):
-        return ()
-    kind = type(mlps[spec.layers[0]].act).__name__
-    return (
-        f"the MLPs of {origin.card.architecture} use {kind} and experts the exact GELU: "
-        "recycled layers differ from them by that too",
-    )
+    if not all(exact_gelu(mlps[depth]) for depth in spec.layers):
+        kind = type(mlps[spec.layers[0]].act).__name__
+        notes.append(
+            f"the MLPs of {origin.card.architecture} use {kind} and experts the exact GELU: "
+            "recycled layers differ from them by that too"
+        )
+    return tuple(notes)

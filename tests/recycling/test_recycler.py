@@ -1,5 +1,6 @@
 """Every tensor of a recycled model is a plain gather from the dense one, written out in NumPy."""
 
+import importlib.util
 import itertools
 import re
 
@@ -18,6 +19,7 @@ from routelab.records import (
     TopKRouting,
 )
 from routelab.recycling import RecycleOptions, activation_statistics, recycle
+from routelab.recycling.selection import FALLBACK
 from tests.recycling.small import dense_source, vit_card
 
 GROUPS = (
@@ -286,6 +288,29 @@ def test_another_activation_is_noted(images):
     assert "ReLU" in notes[0]
 
 
+def test_without_pymetis_one_note_says_so(vit, images, monkeypatch):
+    statistics = measured(vit, images)
+    assert recycle(vit, spec(), RecycleOptions(method="graph"), statistics=statistics).notes == ()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    found = recycle(vit, spec(), RecycleOptions(method="graph"), statistics=statistics)
+    assert found.notes == (FALLBACK,)
+    assert found.card.lineage.options["partitioner"] == "spectral"
+
+
+def test_a_second_body_is_narrowed_evenly_and_says_so(wide_vit, images):
+    other = dense_source(vit_card(48, 6), seed=9)
+    options = RecycleOptions(width=24)
+    statistics = measured(other, images)
+    model, _, notes = recycle(wide_vit, spec(), options, experts=other, statistics=statistics)
+    assert len(notes) == 1
+    assert "evenly spaced" in notes[0]
+    kept = lineage_arrays(model)
+    assert kept["body_width"].tolist() == list(range(0, 48, 2))
+    assert kept["layer_01_channels"].tolist() != kept["body_width"].tolist()
+    check_experts(model, other, mlp_paths(other))
+    check_body(model, wide_vit)
+
+
 @pytest.mark.parametrize(
     ("change", "options", "says"),
     [
@@ -309,6 +334,13 @@ def test_what_does_not_fit_is_refused(vit, change, options, says):
 def test_a_vit_and_a_convnext_do_not_mix(vit, convnext):
     with pytest.raises(Refusal, match="a ViT and a ConvNeXt do not mix"):
         recycle(vit, spec(), RecycleOptions(method="random"), experts=convnext)
+
+
+def test_convnexts_of_other_proportions(convnext):
+    arguments = convnext.card.arguments | {"dims": (8, 16, 32, 64)}
+    other = dense_source(convnext.card.model_copy(update={"arguments": arguments}))
+    with pytest.raises(Refusal, match="take a source whose stages have the body's proportions"):
+        recycle(convnext, spec(layers=(2,)), RecycleOptions(method="random"), experts=other)
 
 
 def test_a_source_narrower_than_the_body(vit, wide_vit):

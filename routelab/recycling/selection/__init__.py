@@ -15,12 +15,16 @@ from routelab.recycling.selection.graph import (
 )
 from routelab.recycling.selection.importance import Draw, important_neurons, select_important
 from routelab.recycling.selection.layer import Coactivation, Neurons, Select, Size, check_sizes
-from routelab.recycling.selection.partition import available_method, partition
+from routelab.recycling.selection.partition import (
+    FALLBACK,
+    Partitioner,
+    available_method,
+    partition,
+)
 from routelab.recycling.selection.random import random_neurons, select_random
 from routelab.recycling.selection.uniform import select_uniform, uniform_indices
 
 Method = Literal["random", "uniform", "importance", "graph", "copy"]
-Partitioner = Literal["metis", "louvain", "spectral"]
 
 METHODS: tuple[str, ...] = get_args(Method)
 
@@ -31,7 +35,7 @@ def selector(
     draw: Draw = "sample",
     parts: int = PARTS,
     weights: Weights = "lift",
-    partitioner: str = "metis",
+    partitioner: Partitioner = "metis",
 ) -> Select:
     """What selects the neurons of a layer by this method.
 
@@ -49,6 +53,7 @@ def selector(
 
 
 __all__ = [
+    "FALLBACK",
     "METHODS",
     "PARTS",
     "Coactivation",

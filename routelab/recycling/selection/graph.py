@@ -9,7 +9,7 @@ import numpy as np
 
 from routelab.recycling.selection.drawing import weighted_draws
 from routelab.recycling.selection.layer import Coactivation, FloatArray, Indices, Neurons, Size
-from routelab.recycling.selection.partition import partition
+from routelab.recycling.selection.partition import Partitioner, partition
 
 Weights = Literal["lift", "count"]
 
@@ -70,7 +70,7 @@ def select_by_graph(
     *,
     parts: int = PARTS,
     weights: Weights = "lift",
-    method: str = "metis",
+    method: Partitioner = "metis",
 ) -> list[Indices]:
     """Neurons for each group of a layer; the layer's graph is cut once.
 

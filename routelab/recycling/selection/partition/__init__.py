@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from collections.abc import Callable
+from typing import Literal
 
 from routelab.recycling.selection.layer import FloatArray, Indices
 from routelab.recycling.selection.partition.balance import even_sizes, rebalanced, swapped
 from routelab.recycling.selection.partition.louvain import louvain_partition
 from routelab.recycling.selection.partition.metis import metis_partition
 from routelab.recycling.selection.partition.spectral import spectral_partition
+
+Partitioner = Literal["metis", "louvain", "spectral"]
 
 PARTITIONERS: dict[str, Callable[[FloatArray, int, int], Indices]] = {
     "metis": metis_partition,
@@ -25,30 +27,28 @@ FALLBACK = (
 )
 
 
-def partition(weights: FloatArray, parts: int, seed: int, *, method: str = "metis") -> Indices:
+def partition(
+    weights: FloatArray, parts: int, seed: int, *, method: Partitioner = "metis"
+) -> Indices:
     """Part of each node `(n,)`, parts of sizes that differ by at most one; same seed, same parts.
 
     Without pymetis, "metis" is done by spectral clustering, see `available_method`.
     """
-    found = PARTITIONERS[available_method(method, say=False)](weights, parts, seed)
+    found = PARTITIONERS[available_method(method)](weights, parts, seed)
     return swapped(rebalanced(found, weights, parts), weights, parts)
 
 
-def available_method(method: str, *, say: bool = True) -> str:
-    """The method itself, or "spectral" where it is METIS and pymetis is missing.
-
-    With `say`, that is told in one line on stderr.
-    """
-    if method != "metis" or importlib.util.find_spec("pymetis") is not None:
-        return method
-    if say:
-        print(FALLBACK, file=sys.stderr)
-    return "spectral"
+def available_method(method: Partitioner) -> Partitioner:
+    """The method itself, or "spectral" where it is METIS and pymetis is missing."""
+    if method == "metis" and importlib.util.find_spec("pymetis") is None:
+        return "spectral"
+    return method
 
 
 __all__ = [
     "FALLBACK",
     "PARTITIONERS",
+    "Partitioner",
     "available_method",
     "even_sizes",
     "louvain_partition",
