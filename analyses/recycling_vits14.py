@@ -2,9 +2,9 @@
 
     python analyses/recycling_vits14.py --weights VIT.safetensors --data caltech40 --out TABLE.md
 
-Blocks 6 to 11 become MoE layers of 16 core experts (768 of the 1,536 neurons each) and 32 universal
-experts (192), at the network's own width 384 and cut to 192; copies take the whole MLP at 384, and
-768 evenly spaced neurons of it at 192. Routers are fresh, nothing is trained. Statistics come from
+Blocks 6 to 11 become MoE layers of 16 core experts (768 of the 1,536 neurons each) and, where said,
+32 universal experts (192), at the network's own width 384 and cut to 192; copies take the whole MLP
+at 384, and 768 evenly spaced neurons of it at 192. Routers are fresh, nothing is trained. Statistics come from
 400 training images, the comparison from 80 test images, both equally of each class; every number is
 the mean over three seeds, with their range where they differ. `caltech40` holds `train/CLASS` and
 `test/CLASS`.
@@ -38,22 +38,26 @@ ARCHITECTURE = "vit_small_patch14_dinov2"
 SIZE = 98
 LAYERS = tuple(range(6, 12))
 SEEDS = (0, 1, 2)
-ROUTERS: dict[str, RouterConfig] = {
-    "token choice, top 2": TopKRouting(k=2, renormalize=True),
-    "SpheroMoE (released)": SpheroRouting(),
+CORE, UNIVERSAL = 16, 32
+ROUTERS: dict[str, tuple[RouterConfig, int]] = {
+    "token choice, top 1, core": (TopKRouting(k=1, renormalize=True), 0),
+    "token choice, top 2, core + universal": (TopKRouting(k=2, renormalize=True), UNIVERSAL),
+    "SpheroMoE, core + universal": (SpheroRouting(), UNIVERSAL),
 }
+"""Router, and universal experts beside the core ones."""
+
 WIDTH = 384
 WIDTHS = (WIDTH, 192)
 
 
-def groups(method: Method, width: int) -> tuple[ExpertGroup, ...]:
-    """Experts of the same numbers of neurons at both widths."""
+def groups(method: Method, width: int, universal: int) -> tuple[ExpertGroup, ...]:
+    """Experts of the same numbers of neurons at both widths; copies are all of one size."""
     if method == "copy":
-        return (ExpertGroup(name="core", experts=48, hidden_ratio=4.0),)
-    return (
-        ExpertGroup(name="core", experts=16, hidden_ratio=768 / width),
-        ExpertGroup(name="universal", experts=32, hidden_ratio=192 / width),
-    )
+        return (ExpertGroup(name="core", experts=CORE + universal, hidden_ratio=4.0),)
+    core = ExpertGroup(name="core", experts=CORE, hidden_ratio=768 / width)
+    if universal == 0:
+        return (core,)
+    return core, ExpertGroup(name="universal", experts=universal, hidden_ratio=192 / width)
 
 
 def sample(source: DenseSource, data: Path, split: str, count: int) -> Images:
@@ -67,12 +71,12 @@ def measured(
     statistics: ActivationStatistics,
     images: Images,
     router: RouterConfig,
+    universal: int,
     options: RecycleOptions,
 ) -> list[float]:
     """CKA of blocks 6 and 11, error of block 11, mean error of the MoE layers alone."""
-    spec = MoESpec(
-        layers=LAYERS, router=router, groups=groups(options.method, options.width or WIDTH)
-    )
+    experts = groups(options.method, options.width or WIDTH, universal)
+    spec = MoESpec(layers=LAYERS, router=router, groups=experts)
     model = recycle(source, spec, options, statistics=statistics).model
     found = function_preservation(source, model, images, batch_size=40)
     alone = float(np.mean([layer.alone for layer in found if layer.moe]))
@@ -82,7 +86,9 @@ def measured(
 def rows(source: DenseSource, statistics: ActivationStatistics, images: Images) -> list[str]:
     """The table, a line each for router, width and method."""
     lines = []
-    for (said, router), width, method in itertools.product(ROUTERS.items(), WIDTHS, METHODS):
+    for (said, (router, universal)), width, method in itertools.product(
+        ROUTERS.items(), WIDTHS, METHODS
+    ):
         began = time.perf_counter()
         narrow = None if width == WIDTH else width
         seeds = [
@@ -91,6 +97,7 @@ def rows(source: DenseSource, statistics: ActivationStatistics, images: Images) 
                 statistics,
                 images,
                 router,
+                universal,
                 RecycleOptions(method=method, width=narrow, seed=seed),
             )
             for seed in SEEDS
