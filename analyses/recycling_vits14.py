@@ -4,10 +4,10 @@
 
 Blocks 6 to 11 become MoE layers of 16 core experts (768 of the 1,536 neurons each) and, where said,
 32 universal experts (192), at the network's own width 384 and cut to 192; copies take the whole MLP
-at 384, and 768 evenly spaced neurons of it at 192. Routers are fresh, nothing is trained. Statistics come from
-400 training images, the comparison from 80 test images, both equally of each class; every number is
-the mean over three seeds, with their range where they differ. `caltech40` holds `train/CLASS` and
-`test/CLASS`.
+at 384, and 768 evenly spaced neurons of it at 192. Routers are fresh, nothing is trained.
+Statistics come from 400 training images, the comparison from 80 test images, both equally of each
+class; every number is the mean over three seeds, with their range where they differ. `caltech40`
+holds `train/CLASS` and `test/CLASS`.
 """
 
 from __future__ import annotations
@@ -86,9 +86,8 @@ def measured(
 def rows(source: DenseSource, statistics: ActivationStatistics, images: Images) -> list[str]:
     """The table, a line each for router, width and method."""
     lines = []
-    for (said, (router, universal)), width, method in itertools.product(
-        ROUTERS.items(), WIDTHS, METHODS
-    ):
+    for said, width, method in itertools.product(ROUTERS, WIDTHS, METHODS):
+        router, universal = ROUTERS[said]
         began = time.perf_counter()
         narrow = None if width == WIDTH else width
         seeds = [

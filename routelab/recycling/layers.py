@@ -32,8 +32,8 @@ def resolve_layers(text: str, blocks: int) -> tuple[int, ...]:
 def _numbered(text: str, blocks: int) -> tuple[int, ...]:
     numbers: set[int] = set()
     for part in filter(None, (p.strip() for p in text.split(","))):
-        first, _, last = part.partition("-")
-        if not (first.isdigit() and (last or first).isdigit()):
+        first, dash, last = part.partition("-")
+        if not (first.isdigit() and (last if dash else first).isdigit()):
             raise Refusal(
                 f'--layers "{text}" is not a list of blocks; '
                 "write 6-11, 6,8, last 6, every other or all"
