@@ -92,7 +92,8 @@ def recycle(
     lineage = model.get_submodule(LINEAGE)
     assert isinstance(lineage, LineageTensors)
     lineage.fill(remembered)
-    return Recycled(model, card, _notes(body, origin, spec, asked))
+    whole = {} if card.lineage is None else _whole_groups(chosen, card.lineage)
+    return Recycled(model, card, _notes(body, origin, spec, asked, whole))
 
 
 def check_fit(
@@ -211,8 +212,22 @@ def _possible(options: RecycleOptions) -> RecycleOptions:
     return options.model_copy(update={"partitioner": available_method(options.partitioner)})
 
 
+def _whole_groups(chosen: Mapping[str, Indices], lineage: Lineage) -> dict[str, int]:
+    """Groups of several experts of which each takes every neuron, and how many those are."""
+    whole = {}
+    for name, indices in chosen.items():
+        _, depth, kind, *group = name.split("_", 3)
+        if kind == "neurons" and len(indices) > 1 and indices.shape[1] == lineage.available[depth]:
+            whole[group[0]] = indices.shape[1]
+    return whole
+
+
 def _notes(
-    body: DenseSource, origin: DenseSource, spec: MoESpec, asked: RecycleOptions
+    body: DenseSource,
+    origin: DenseSource,
+    spec: MoESpec,
+    asked: RecycleOptions,
+    whole: Mapping[str, int],
 ) -> tuple[str, ...]:
     """What was done otherwise than asked, or differs from the dense model, in sentences."""
     notes = []
@@ -223,6 +238,12 @@ def _notes(
             "the body keeps evenly spaced channels: images were shown to the experts' source"
         )
     mlps = dense_mlps(origin.model)
+    if asked.method != "copy":
+        notes += [
+            f"every expert of group {name} takes all {available} neurons: they are copies; "
+            "lower the group's hidden ratio"
+            for name, available in whole.items()
+        ]
     if not all(exact_gelu(mlps[depth]) for depth in spec.layers):
         kind = type(mlps[spec.layers[0]].act).__name__
         notes.append(

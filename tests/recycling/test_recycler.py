@@ -297,6 +297,14 @@ def test_without_pymetis_one_note_says_so(vit, images, monkeypatch):
     assert found.card.lineage.options["partitioner"] == "spectral"
 
 
+def test_experts_of_all_neurons_are_noted_as_copies(vit):
+    groups = (ExpertGroup(name="core", experts=2), GROUPS[1])
+    notes = recycle(vit, spec(groups=groups), RecycleOptions(method="random")).notes
+    assert len(notes) == 1
+    assert "every expert of group core takes all 96 neurons" in notes[0]
+    assert recycle(vit, spec(groups=groups), RecycleOptions(method="copy")).notes == ()
+
+
 def test_a_second_body_is_narrowed_evenly_and_says_so(wide_vit, images):
     other = dense_source(vit_card(48, 6), seed=9)
     options = RecycleOptions(width=24)
