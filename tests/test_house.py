@@ -54,6 +54,12 @@ def test_every_router_is_documented(documents):
     assert not [kind for kind in ROUTERS if f"`{kind}`" not in documents]
 
 
+def test_every_selection_method_is_documented(documents):
+    from routelab.recycling.selection import METHODS
+
+    assert not [method for method in METHODS if f"`{method}`" not in documents]
+
+
 def test_every_analysis_is_documented(documents):
     from routelab.analysis import ANALYSES
 

@@ -69,8 +69,9 @@ def _store(path: Path) -> Answer:
 
 def _checkpoint(path: Path) -> Answer:
     """The card of a checkpoint, with parameters and FLOPs by part."""
-    from routelab.cli.tables import facts_table, layers_table, readable
+    from routelab.cli.tables import facts_table, layers_table, lineage_table, readable
     from routelab.models import count, load_checkpoint, router_specs
+    from routelab.recycling import lineage_rows
 
     model, card = load_checkpoint(path)
     counts, specs = count(model, card), router_specs(model, card)
@@ -87,6 +88,8 @@ def _checkpoint(path: Path) -> Answer:
         "FLOPs": f"{readable(counts.total_flops)} an image",
     }
     layers = (layers_table(specs.values()), "") if specs else ()
+    lineage = lineage_rows(model, card)
+    origin = ("[bold]lineage[/]", lineage_table(lineage), "") if lineage else ()
     return Answer(
         facts={
             **card.model_dump(mode="json"),
@@ -94,8 +97,9 @@ def _checkpoint(path: Path) -> Answer:
             "path": str(path),
             "layers": [spec.model_dump(mode="json") for spec in specs.values()],
             "counts": counts._asdict(),
+            "experts_from": [row._asdict() for row in lineage],
         },
-        text=(facts_table(facts), "", *layers, _counts_table(counts)),
+        text=(facts_table(facts), "", *layers, *origin, _counts_table(counts)),
     )
 
 

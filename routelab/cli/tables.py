@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from routelab.records import Check, RouterSpec
+    from routelab.recycling import LayerPreservation, LineageRow
 
 
 def facts_table(facts: Mapping[str, object], title: str = "") -> Table:
@@ -59,6 +61,53 @@ def checks_table(checks: Iterable[Check]) -> Table:
             escape(check.detail),
         )
     return table
+
+
+def lineage_table(rows: Iterable[LineageRow]) -> Table:
+    """One row a group of recycled experts: what of the source they have, and what they share."""
+    table = _table(
+        "layer",
+        "group",
+        "experts",
+        "neurons",
+        "distinct",
+        "coverage",
+        "overlap",
+        "chance",
+        "aligned",
+    )
+    for row in rows:
+        table.add_row(
+            row.layer,
+            row.group,
+            str(row.experts),
+            f"{row.hidden} of {row.available}",
+            str(row.distinct),
+            f"{row.coverage:.0%}",
+            _number(row.overlap),
+            _number(row.chance),
+            _number(row.alignment),
+        )
+    return table
+
+
+def preservation_table(rows: Iterable[LayerPreservation]) -> Table:
+    """One row a block: the recycled model's features against the dense model's."""
+    table = _table("layer", "", "CKA with dense", "error of output", "error of the layer alone")
+    for row in rows:
+        table.add_row(
+            row.layer,
+            "MoE" if row.moe else "dense",
+            _number(row.cka),
+            _number(row.error),
+            _number(row.alone),
+        )
+    return table
+
+
+def _number(value: float) -> str:
+    """Three places; nothing for NaN."""
+    return "" if math.isnan(value) else f"{value:.3f}"
 
 
 def _table(*columns: str) -> Table:

@@ -13,6 +13,7 @@ from routelab.models.counts import Counts, count
 from routelab.models.entmax import entmax15
 from routelab.models.experts import ExpertBank, Experts, SharedExperts
 from routelab.models.layer import MoELayer
+from routelab.models.lineage import LineageTensors, lineage_arrays
 from routelab.models.losses import (
     auxiliary_losses,
     balance_loss,
@@ -32,6 +33,7 @@ __all__ = [
     "ExpertBank",
     "ExpertRows",
     "Experts",
+    "LineageTensors",
     "MoELayer",
     "Router",
     "Routing",
@@ -49,6 +51,7 @@ __all__ = [
     "importance_loss",
     "insert_moe",
     "keep_freed_memory",
+    "lineage_arrays",
     "load_checkpoint",
     "load_loss",
     "mlp_blocks",

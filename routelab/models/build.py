@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from routelab.models.layer import MoELayer
+from routelab.models.lineage import LINEAGE, LineageTensors
 from routelab.models.routers import ImageRouter
 from routelab.records import GroupRange, ModelCard, MoESpec, Refusal, RouterSpec
 
@@ -34,6 +35,8 @@ def build(card: ModelCard, *, seed: int | None = None) -> nn.Module:
     model = _timm_model(card)
     if card.spec is not None:
         insert_moe(model, card.spec)
+    if card.lineage is not None:
+        model.add_module(LINEAGE, LineageTensors(card.lineage.tensors))
     return model.eval()
 
 

@@ -24,6 +24,36 @@ class Transform(Record):
     std: tuple[float, ...] = (0.229, 0.224, 0.225)
 
 
+class LineageSource(Record):
+    """A dense checkpoint that weights were taken from."""
+
+    architecture: str
+    sha256: str = Field(default="", description="of its file")
+    widths: tuple[int, ...] = Field(
+        default=(), description="channels; one a stage where they differ"
+    )
+
+
+class Lineage(Record):
+    """Which weights of which dense checkpoints a MoE model was made of.
+
+    The indices themselves are integer tensors of the checkpoint, named `lineage.NAME`.
+    """
+
+    method: str
+    options: dict[str, Any] = Field(default_factory=dict)
+    body: LineageSource
+    experts: LineageSource
+    available: dict[str, int] = Field(
+        default_factory=dict, description="hidden neurons of the source's MLP, by layer"
+    )
+    images: int = Field(default=0, description="that were looked at to choose neurons")
+    data: str = Field(default="", description="SHA-256 of these images")
+    tensors: dict[str, tuple[int, ...]] = Field(
+        default_factory=dict, description="shape of each tensor of indices, by NAME"
+    )
+
+
 class ModelCard(Record):
     """What a checkpoint holds; stored beside its weights as JSON."""
 
@@ -35,6 +65,7 @@ class ModelCard(Record):
     classes: tuple[str, ...] = ()
     transform: Transform
     source: str = Field(default="", description="where the weights came from, in words")
+    lineage: Lineage | None = Field(default=None, description="None: not recycled")
     metrics: dict[str, float] = Field(default_factory=dict)
     sha256: str = Field(default="", description="of the safetensors file beside the card")
 

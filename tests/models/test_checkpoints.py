@@ -110,5 +110,5 @@ def test_a_full_disk_keeps_the_checkpoint_that_was_there(saved, monkeypatch):
 
 
 def test_a_folder_is_no_checkpoint(tmp_path):
-    with pytest.raises(Refusal, match="is a folder; give the .safetensors file"):
+    with pytest.raises(Refusal, match=r"is a folder; give the \.safetensors file"):
         read_card(tmp_path)
