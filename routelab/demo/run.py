@@ -35,7 +35,7 @@ def run_demo(
     told: Told = print,
     doing: Told = lambda says: None,
 ) -> Findings:
-    """Train, copy, fine-tune, capture, analyse and report; finished steps are kept.
+    """Train, copy or recycle, fine-tune, capture, analyse and report; finished steps are kept.
 
     Parameters
     ----------

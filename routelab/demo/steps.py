@@ -11,10 +11,11 @@ from torch import nn
 
 from routelab.analysis import analyze
 from routelab.capture import CaptureOptions, capture
-from routelab.data import Augmentation, InMemory
+from routelab.data import Augmentation, InMemory, open_data
 from routelab.demo.variants import ARCHITECTURE, ARGUMENTS, TRANSFORM, Variant
 from routelab.models import load_checkpoint
 from routelab.records import ModelCard, Refusal
+from routelab.recycling import activation_statistics, open_source, recycle
 from routelab.report import write_report
 from routelab.store import CaptureStore, open_store
 from routelab.training import Recipe, start_dense, start_moe, train_to
@@ -83,7 +84,7 @@ def dense_model(shop: Workshop) -> tuple[nn.Module, ModelCard]:
 def moe_checkpoint(
     shop: Workshop, variant: Variant, dense: nn.Module, dense_card: ModelCard
 ) -> Path:
-    """A variant copied from the dense model and fine-tuned, or as it was."""
+    """A variant made of the dense model and fine-tuned, or as it was."""
     path = shop.path(f"{variant.name}.safetensors")
     if not path.exists():
         recipe = Recipe(
@@ -94,10 +95,23 @@ def moe_checkpoint(
             augmentation=Augmentation(shift=0.05),
             seed=shop.seed,
         )
-        model, card = start_moe(dense, dense_card, variant.spec, seed=shop.seed)
-        says = f"{variant.name}: copy and fine-tune"
+        model, card = _untrained(shop, variant, dense, dense_card)
+        says = f"{variant.name}: {'recycle' if variant.recycled else 'copy'} and fine-tune"
         shop.step(says, lambda: _train(shop, says, path, model, card, recipe))
     return path
+
+
+def _untrained(
+    shop: Workshop, variant: Variant, dense: nn.Module, dense_card: ModelCard
+) -> tuple[nn.Module, ModelCard]:
+    """A variant whose experts are copies of the dense MLPs, or made of their chosen neurons."""
+    if variant.recycled is None:
+        return start_moe(dense, dense_card, variant.spec, seed=shop.seed)
+    images = open_data("digits", TRANSFORM, split="train", limit=shop.plan.training_images)
+    statistics = activation_statistics(dense, images, variant.spec.layers, source=dense_card.sha256)
+    source = open_source(shop.path("dense.safetensors"))
+    made = recycle(source, variant.spec, variant.recycled, statistics=statistics)
+    return made.model, made.card
 
 
 def captured_store(shop: Workshop, variant: Variant, checkpoint: Path) -> Path:

@@ -14,6 +14,7 @@ from routelab.records import (
     TopKRouting,
     Transform,
 )
+from routelab.recycling import RecycleOptions
 from routelab.training import Auxiliary
 
 TRANSFORM = Transform(size=32, channels=1, mean=(0.5,), std=(0.5,), interpolation="bilinear")
@@ -30,12 +31,16 @@ LAYERS = (2, 3, 4)
 
 @dataclass(frozen=True)
 class Variant:
-    """One MoE model of the demo: its name in files and tables, and what it is made of."""
+    """One MoE model of the demo: its name in files and tables, and what it is made of.
+
+    `recycled` chooses the experts' neurons; None: each expert is a copy of the dense MLP.
+    """
 
     name: str
     says: str
     spec: MoESpec
     auxiliary: dict[Auxiliary, float] = field(default_factory=dict)
+    recycled: RecycleOptions | None = None
 
 
 VARIANTS = (
@@ -51,10 +56,11 @@ VARIANTS = (
             layers=LAYERS,
             router=SpheroRouting(),
             groups=(
-                ExpertGroup(name="core", experts=4, slots=2),
+                ExpertGroup(name="core", experts=4, slots=2, hidden_ratio=2.0),
                 ExpertGroup(name="universal", experts=8, hidden_ratio=1.0),
             ),
         ),
+        recycled=RecycleOptions(method="importance"),
     ),
     Variant(
         "topk",

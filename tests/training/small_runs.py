@@ -5,6 +5,7 @@ import signal
 
 from routelab.models import read_weights
 from routelab.training import read_config
+from tests.processes import run_apart
 
 START = {
     "architecture": "vit_tiny_patch16_224",
@@ -54,17 +55,9 @@ def small_config(*settings, moe=MOE, **recipe):
 
 def in_child(work):
     """Run the work in a process of its own; True if it was killed."""
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-        except BaseException as error:
-            print(f"{type(error).__name__}: {error}", flush=True)
-            os._exit(1)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
-    return os.WIFSIGNALED(status)
+    (code,) = run_apart(work)
+    assert code in (0, -signal.SIGKILL)
+    return code != 0
 
 
 def killed_at_sync(number, work):
