@@ -9,6 +9,7 @@ COMMANDS = {
     "demo": "train, capture, analyse and report four routers on digits, in three minutes",
     "train": "train a dense or MoE model by a recipe, into a run that can be resumed",
     "eval": "measure a checkpoint: accuracy, calibration, speed, parameters and FLOPs",
+    "study": "compare ways of making a MoE model: arms and seeds under one budget",
     "recycle": "make a MoE checkpoint of the neurons of a dense one",
     "capture": "record the routing of a checkpoint over images into a store",
     "analyze": "ask a store questions, each answer beside its chance level",

@@ -12,6 +12,7 @@ from routelab.records.cards import (
     StoreCard,
     Transform,
 )
+from routelab.records.comparison import ArmCard, ArmRun, Comparison, GradientNorms, Point
 from routelab.records.refusal import Refusal
 from routelab.records.result import Quantity, Result
 from routelab.records.spec import (
@@ -31,12 +32,16 @@ from routelab.records.spec import (
 )
 
 __all__ = [
+    "ArmCard",
+    "ArmRun",
     "CaptureCard",
     "Certificate",
     "Check",
+    "Comparison",
     "DataCard",
     "ExpertChoiceRouting",
     "ExpertGroup",
+    "GradientNorms",
     "GroupRange",
     "ImageRouting",
     "Level",
@@ -44,6 +49,7 @@ __all__ = [
     "LineageSource",
     "MoESpec",
     "ModelCard",
+    "Point",
     "Quantity",
     "Record",
     "Refusal",

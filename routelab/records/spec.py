@@ -55,6 +55,9 @@ class SpheroRouting(Record):
         default=False,
         description="the released code adds noise at evaluation too; off unless asked",
     )
+    normalize_queries: bool = Field(
+        default=True, description="False leaves LN(phi) at its length, to see what that does"
+    )
 
 
 class TopKRouting(Record):

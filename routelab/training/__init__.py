@@ -6,9 +6,12 @@ from routelab.training.config import (
     RunConfig,
     Start,
     described_keys,
+    merged,
     read_config,
 )
 from routelab.training.evaluation import Evaluation, evaluate
+from routelab.training.faults import accepted
+from routelab.training.folder import RunFolder
 from routelab.training.history import Epoch, History, Update
 from routelab.training.journal import read_events
 from routelab.training.loop import train, train_to
@@ -38,9 +41,12 @@ __all__ = [
     "Start",
     "Trainer",
     "Update",
+    "RunFolder",
+    "accepted",
     "add_prompts",
     "described_keys",
     "evaluate",
+    "merged",
     "read_config",
     "read_events",
     "score",

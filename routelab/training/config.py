@@ -44,6 +44,9 @@ class DataChoice(Record):
     limit: int | None = Field(
         default=None, ge=1, description="only so many training images, drawn from all"
     )
+    validation_limit: int | None = Field(
+        default=None, ge=1, description="only so many validation images, drawn from all"
+    )
     memory: bool = Field(default=True, description="decode once and keep; not with pictures")
     workers: int = Field(default=2, ge=0, description="processes that decode pictures")
 

@@ -14,7 +14,7 @@ from routelab.training.config import RunConfig
 from routelab.training.folder import RunFolder
 from routelab.training.history import Epoch, History, Update
 from routelab.training.journal import Journal, cut_log, tensorboard_writer
-from routelab.training.loop import images_done, learning, validated
+from routelab.training.loop import images_done, images_in_all, learning, validated
 from routelab.training.snapshots import probe_order, read_snapshot, take_snapshot, write_snapshot
 from routelab.training.state import newest_state, restore, state_of, write_state
 from routelab.training.trainer import Trainer
@@ -100,7 +100,7 @@ class Keeper:
         if keep.state_updates and event.update % keep.state_updates == 0:
             self._write_state()
         if self.progress is not None:
-            self.progress(images_done(trainer), trainer.recipe.epochs * trainer.plan.used)
+            self.progress(images_done(trainer), images_in_all(trainer))
 
     def _after_epoch(self, event: Epoch, journal: Journal | None) -> None:
         """Measure, write down, keep; the state comes last and says that all this is done."""

@@ -72,7 +72,7 @@ def train(
                 epoch_log.add(epoch)
                 epochs.append(epoch)
             elif progress is not None:
-                progress(images_done(trainer), recipe.epochs * trainer.plan.used)
+                progress(images_done(trainer), images_in_all(trainer))
     learned = learning(model)
     if trainer.average is not None:
         model.load_state_dict(trainer.average.module.state_dict())
@@ -143,9 +143,12 @@ def validated(trainer: Trainer, epoch: Epoch, validation: Images | InMemory | No
 
 def images_done(trainer: Trainer) -> int:
     """Images that have passed, over all epochs."""
-    plan = trainer.plan
-    batches = trainer.within * plan.recipe.accumulation
-    return (trainer.epoch - 1) * plan.used + sum(plan.sizes[:batches])
+    return trainer.plan.images_after(trainer.update)
+
+
+def images_in_all(trainer: Trainer) -> int:
+    """Images that will have passed in the end."""
+    return trainer.plan.images_after(trainer.plan.updates)
 
 
 def learning(model: nn.Module) -> int:

@@ -54,7 +54,21 @@ class Plan:
     @property
     def updates(self) -> int:
         """Updates of the whole training."""
-        return self.recipe.epochs * self.updates_an_epoch
+        return self.recipe.updates or self.recipe.epochs * self.updates_an_epoch
+
+    @property
+    def epochs(self) -> int:
+        """Epochs that are begun; the last one may be cut short."""
+        return -(-self.updates // self.updates_an_epoch)
+
+    def updates_in(self, epoch: int) -> int:
+        """Updates of an epoch (from 1); the last has what is left."""
+        return min(self.updates_an_epoch, self.updates - (epoch - 1) * self.updates_an_epoch)
+
+    def images_after(self, updates: int) -> int:
+        """Images that have passed after so many updates."""
+        epochs, within = divmod(updates, self.updates_an_epoch)
+        return epochs * self.used + sum(self.sizes[: within * self.recipe.accumulation])
 
     @property
     def local_batch(self) -> int:

@@ -51,6 +51,9 @@ class Recipe(Record):
     """AdamW with a cosine schedule; the same recipe on one machine gives the same weights."""
 
     epochs: int = Field(default=10, ge=1)
+    updates: int | None = Field(
+        default=None, ge=1, description="end after so many updates, whatever epochs says"
+    )
     batch_size: int = Field(default=64, ge=1, description="of all processes together")
     accumulation: int = Field(
         default=1, ge=1, description="batches whose gradients make one update"

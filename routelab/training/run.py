@@ -139,11 +139,10 @@ def _images(
     """Training and validation images, decoded once where the configuration has it so."""
     choice = config.data
     data = drawn(open_data(choice.source, card.transform, split=choice.split), choice.limit)
-    held_out = (
-        open_data(choice.source, card.transform, split=choice.validation)
-        if choice.validation
-        else None
-    )
+    held_out = None
+    if choice.validation:
+        held_out = open_data(choice.source, card.transform, split=choice.validation)
+        held_out = drawn(held_out, choice.validation_limit)
     if not choice.memory or config.recipe.pictures is not None:
         return data, held_out
     return in_memory(data), None if held_out is None else in_memory(held_out)

@@ -83,14 +83,14 @@ class Trainer:
     def run(self) -> Iterator[Update | Epoch]:
         """Each update, and after the last one of an epoch the epoch, from where it stands."""
         with watched_routers(self.model, self.recipe) as seen, self.gauge.watching():
-            while self.epoch <= self.recipe.epochs:
+            while self.epoch <= self.plan.epochs:
                 yield from self._epoch(seen)
 
     def _epoch(self, seen: Seen) -> Iterator[Update | Epoch]:
         began, images = time.perf_counter(), 0
         _learn(self.model, self.still)
         batches = self._batches()
-        for number in range(self.within, self.plan.updates_an_epoch):
+        for number in range(self.within, self.plan.updates_in(self.epoch)):
             sizes = self.plan.of_update(number)
             start = time.perf_counter()
             values = self._update(batches, sizes, seen)

@@ -24,6 +24,7 @@ class ReleasedSpheroRouter(Router):
         super().__init__()
         self.noise = 1 / experts if config.noise is None else config.noise
         self.noise_at_evaluation = config.noise_at_evaluation
+        self.normalize_queries = config.normalize_queries
         temperature = 0.5 if config.temperature is None else config.temperature
         self.phi = nn.Parameter(torch.empty(slots, width))
         self.slot_norm = nn.LayerNorm(width)
@@ -33,8 +34,8 @@ class ReleasedSpheroRouter(Router):
 
     def route(self, tokens: Tensor) -> SoftWeights:
         """Dispatch, combine and cosine logits, each `(B, N, S)`."""
-        queries = on_sphere(self.slot_norm(self.phi).to(tokens.dtype))
-        logits = on_sphere(tokens) @ queries.T
+        queries = self.slot_norm(self.phi).to(tokens.dtype)
+        logits = on_sphere(tokens) @ (on_sphere(queries) if self.normalize_queries else queries).T
         dispatch = logits / self.dispatch_temperature
         combine = logits / self.combine_temperature
         if self.noise > 0 and (self.training or self.noise_at_evaluation):
@@ -64,6 +65,7 @@ class PaperSpheroRouter(Router):
         super().__init__()
         self.noise = 1 / experts if config.noise is None else config.noise
         self.noise_at_evaluation = config.noise_at_evaluation
+        self.normalize_queries = config.normalize_queries
         temperature = 1.0 if config.temperature is None else config.temperature
         self.key = nn.Linear(width, width, bias=False)
         self.phi = nn.Parameter(torch.empty(slots, width))
@@ -75,7 +77,8 @@ class PaperSpheroRouter(Router):
     def route(self, tokens: Tensor) -> SoftWeights:
         """Dispatch, combine and logits, each `(B, N, S)`."""
         keys = nn.functional.linear(tokens, self.key.weight.to(tokens.dtype))
-        logits = keys @ on_sphere(self.slot_norm(self.phi).to(tokens.dtype)).T
+        queries = self.slot_norm(self.phi).to(tokens.dtype)
+        logits = keys @ (on_sphere(queries) if self.normalize_queries else queries).T
         if self.noise > 0 and (self.training or self.noise_at_evaluation):
             logits = logits + self.noise * torch.randn_like(logits)
         scaled = logits / self.temperature
