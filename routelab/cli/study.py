@@ -38,15 +38,15 @@ def run(
     asked = read_study(study)
     with Meter("study") as meter:
         made = run_study(asked, out, resume=resume, told=meter.note, progress=meter.update)
-    tables = comparison_tables(made, comparison_rows(made))
+    tables = comparison_tables(made)
     write_text(out / "comparison.md", tables)
-    write_text(out / "comparison.html", comparison_page(made, comparison_rows(made)))
+    write_text(out / "comparison.html", comparison_page(made))
     return Answer(facts=_facts(made), text=(tables, f"Next: open {out / 'comparison.html'}"))
 
 
 def _facts(made: Comparison) -> dict[str, Any]:
     """What a program reads: the comparison, and its rows."""
-    from routelab.study import comparison_rows
+    from routelab.report import comparison_rows
 
     rows = [row._asdict() for row in comparison_rows(made)]
     return {**made.model_dump(mode="json"), "rows": rows}

@@ -11,6 +11,7 @@ from routelab.figures.concentration import MassCurve, mass_curves
 from routelab.figures.curves import Series, layer_curve
 from routelab.figures.flow import expert_flow
 from routelab.figures.heatmap import expert_atlas, lift_heatmap, score_heatmap, share_heatmap
+from routelab.figures.learning import Learning, learning_curves
 from routelab.figures.matrix import expert_matrices, named_matrix
 from routelab.figures.overlay import ExpertMap, WeightMap, expert_overlay, weight_overlay
 from routelab.figures.page import figure_html, library_html
@@ -21,6 +22,7 @@ __all__ = [
     "Caption",
     "ExpertMap",
     "Group",
+    "Learning",
     "MassCurve",
     "Series",
     "WeightMap",
@@ -33,6 +35,7 @@ __all__ = [
     "expert_overlay",
     "figure_html",
     "layer_curve",
+    "learning_curves",
     "library_html",
     "lift_heatmap",
     "load_bars",

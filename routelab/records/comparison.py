@@ -59,6 +59,7 @@ class Comparison(Record):
     name: str
     says: str
     data: str
+    classes: int = Field(ge=1, description="of the data; guessing is right for one in so many")
     budget: str
     baseline: str = Field(description="the arm that others are compared with, seed by seed")
     arms: tuple[ArmCard, ...]

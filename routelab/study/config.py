@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,7 @@ class Study(Record):
             )
         if len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"seeds {list(self.seeds)} must differ")
-        wrong = next((n for n in self.arms if not n.replace("-", "").replace("_", "").isalnum()), "")
+        wrong = next((n for n in self.arms if not re.fullmatch(r"[\w-]+", n, re.ASCII)), "")
         if wrong:
             raise ValueError(f"arm {wrong!r} names a folder; use letters, digits, - and _")
         return self

@@ -32,6 +32,7 @@ class Outcome(Record):
     run: ArmRun
     begun: Begun
     learning: int
+    classes: int
 
 
 def outcome_of(
@@ -50,7 +51,7 @@ def outcome_of(
         points=_points(config, history, begun.flops),
         gradients=_gradients(folder.log),
     )
-    return Outcome(run=run, begun=begun, learning=history.parameters)
+    return Outcome(run=run, begun=begun, learning=history.parameters, classes=len(held_out.classes))
 
 
 def arm_card(name: str, arm: Arm, outcomes: list[Outcome]) -> ArmCard:

@@ -94,6 +94,7 @@ def compared(study: Study, folder: Folder) -> Comparison:
         name=study.name,
         says=study.says,
         data=f"{Path(config.data.source).name}, {config.data.validation}",
+        classes=done[0].classes,
         budget=study.budget.says,
         baseline=study.baseline,
         arms=cards,
@@ -191,4 +192,3 @@ def _started(config: RunConfig, place: Path, updates: int | None) -> RunConfig:
 
 def _outcome(folder: Folder, arm: str, seed: int) -> Path:
     return folder.of(arm, seed) / "outcome.json"
-

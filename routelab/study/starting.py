@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -46,7 +47,12 @@ class Origin:
         seed = config.recipe.seed
         dense = self._with_head(config)
         if arm.scratch:
-            update = {"spec": arm.moe, "source": "from scratch", "sha256": "", "metrics": {}}
+            update: dict[str, Any] = {
+                "spec": arm.moe,
+                "source": "from scratch",
+                "sha256": "",
+                "metrics": {},
+            }
             card = dense.card.model_copy(update=update)
             return build(card, seed=seed), card
         if arm.recycle is not None and arm.moe is not None:
