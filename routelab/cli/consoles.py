@@ -88,6 +88,11 @@ class Meter:
             left = (total - done) / rate
             self.console.print(f"{self.label}: {done} of {total}, {says}, {left:.0f} s left")
 
+    def restart(self, label: str) -> None:
+        """Begin again with another label: pace and time left are those of what follows."""
+        self.label, self.began, self.said, self.first = label, time.monotonic(), 0.0, 0
+        self.bar.update(self.task, description=label, completed=0, total=None, rate="")
+
     def note(self, sentence: str) -> None:
         """Print one sentence above the bar."""
         self.console.print(sentence, markup=False, soft_wrap=True)

@@ -36,8 +36,15 @@ def run(
     from routelab.training.safely import write_text
 
     asked = read_study(study)
-    with Meter("study") as meter:
-        made = run_study(asked, out, resume=resume, told=meter.note, progress=meter.update)
+    with Meter(asked.name) as meter:
+        made = run_study(
+            asked,
+            out,
+            resume=resume,
+            told=meter.note,
+            began=meter.restart,
+            progress=meter.update,
+        )
     tables = comparison_tables(made)
     write_text(out / "comparison.md", tables)
     write_text(out / "comparison.html", comparison_page(made))

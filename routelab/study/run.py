@@ -48,12 +48,24 @@ def run_study(
     *,
     resume: bool = False,
     told: Told = print,
+    began: Told | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
     """Run what is left of a study and compare its arms.
 
     A run that has ended is kept as its outcome, log and last checkpoint; its starting point and its
     states, which only going on would need, are removed.
+
+    Parameters
+    ----------
+    resume
+        Go on with the study that is in `out`.
+    told
+        Told what a user should know, in sentences.
+    began
+        Told of each run that begins; None: `told` is.
+    progress
+        Told of images done and in all, of the run under way.
 
     Raises
     ------
@@ -67,7 +79,7 @@ def run_study(
     for number, (arm, seed) in enumerate(runs, start=1):
         if _outcome(folder, arm, seed).exists():
             continue
-        told(f"run {number} of {len(runs)}: {arm}, seed {seed}")
+        (began or told)(f"run {number} of {len(runs)}: {arm}, seed {seed}")
         try:
             _run(study, origin, folder, arm, seed, told, progress)
         except Refusal as refusal:
