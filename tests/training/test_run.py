@@ -11,7 +11,9 @@ import torch
 
 from routelab.models import load_checkpoint, save_checkpoint
 from routelab.records import Refusal
-from routelab.training import Epoch, Update, read_events, train_run
+from routelab.training import Epoch, Recipe, Update, read_events, train_run
+from routelab.training.plan import Plan
+from routelab.training.ranks import ALONE
 from routelab.training.snapshots import read_snapshot
 from tests.training.small_models import small_card, small_model
 from tests.training.small_runs import in_child, killed_at_sync, small_config, weights_of
@@ -94,6 +96,29 @@ def test_a_killed_run_ends_with_the_weights_of_an_unbroken_one(whole, tmp_path, 
     for name in ("epoch-0001.npz", "epoch-0002.npz"):
         first, second = (read_snapshot(run / "snapshots" / name) for run in (whole[0], out))
         assert all((first[key] == second[key]).all() for key in first)
+
+
+def test_a_run_ends_after_its_updates_in_the_middle_of_an_epoch(tmp_path):
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    config = small_config(updates=11)  # an epoch of 60 images in batches of 8 is 8 updates
+    history = train_run(config, whole)
+    assert [(epoch.epoch, epoch.update) for epoch in history.epochs] == [(1, 8), (2, 11)]
+    assert history.last.learning_rate < 1e-4
+    for number in (9, 14):
+        resume = (broken / "config.json").exists()
+        killed_at_sync(number, lambda again=resume: train_run(config, broken, resume=again))
+    train_run(config, broken, resume=True)
+    assert same_weights(whole, broken)
+
+
+@pytest.mark.parametrize(("updates", "epochs"), [(1, 1), (8, 1), (9, 2), (40, 5)])
+def test_epochs_follow_from_updates(updates, epochs):
+    plan = Plan.of(Recipe(batch_size=8, updates=updates), 60, ALONE)
+    assert plan.epochs == epochs
+    assert sum(plan.updates_in(epoch) for epoch in range(1, epochs + 1)) == updates
+    assert plan.images_after(9) == 68
+    accumulated = Plan.of(Recipe(batch_size=8, accumulation=3), 60, ALONE)
+    assert [accumulated.images_after(n) for n in range(5)] == [0, 24, 48, 60, 84]
 
 
 def test_a_damaged_state_is_passed_over_for_the_one_before(whole, tmp_path):
