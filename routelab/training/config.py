@@ -30,6 +30,10 @@ class Start(Record):
     transform: Transform = Field(
         default=Transform(size=224), description="how pixels are made, from scratch"
     )
+    optimizer: str = Field(
+        default="",
+        description="a run of the dense model, whose AdamW moments go on, in copies too",
+    )
     new_head: bool = Field(
         default=False, description="a fresh classifier for the data's classes, on a checkpoint"
     )

@@ -13,6 +13,7 @@ import torch
 from routelab.data import Images, InMemory, in_memory, open_data
 from routelab.models import keep_freed_memory
 from routelab.records import ModelCard, Refusal
+from routelab.training.carrying import carry_over
 from routelab.training.config import RunConfig
 from routelab.training.environment import environment_of
 from routelab.training.folder import RunFolder
@@ -106,6 +107,8 @@ def _prepared(config: RunConfig, device: torch.device, ranks: Ranks) -> _Prepare
     torch.manual_seed(config.recipe.seed + ranks.rank)
     drawn = pictured(data, config.recipe, workers=config.data.workers)
     trainer = Trainer(model.to(device), drawn, config.recipe, device=device, ranks=ranks)
+    if config.start.optimizer:
+        carry_over(Path(config.start.optimizer), trainer.model, trainer.optimizer)
     return _Prepared(trainer, card, data, validation)
 
 
