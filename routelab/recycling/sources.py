@@ -135,7 +135,8 @@ def _fitted(
         fitted = dict(convert(dict(weights), model)) if convert else dict(weights)
     except (RuntimeError, ValueError, KeyError, AssertionError) as error:
         raise Refusal(
-            f"checkpoint {path} is not of architecture {architecture}: {error}"
+            f"checkpoint {path} is not of architecture {architecture} (its weights have no place "
+            f"there: {error}); name the timm model that it is of"
         ) from error
     wanted = model.state_dict()
     for name, weight in wanted.items():

@@ -73,8 +73,9 @@ def run_study(
         A folder with another study, or what recycling and training refuse, with the arm's name.
     """
     folder = Folder(out)
-    _claim(folder, study, resume=resume)
     origin = Origin(study)
+    origin.check()
+    _claim(folder, study, resume=resume)
     runs = [(arm, seed) for seed in study.seeds for arm in study.arms]
     for number, (arm, seed) in enumerate(runs, start=1):
         if _outcome(folder, arm, seed).exists():

@@ -38,6 +38,14 @@ class Origin:
         asked = self.study.source
         return open_source(Path(asked.checkpoint), architecture=asked.model, size=asked.size)
 
+    def check(self) -> None:
+        """Refuse a source or images that are not there, before anything is written."""
+        transform = self.source.card.transform
+        for arm in self.study.arms:
+            data = self.study.config(arm, self.study.seeds[0]).data
+            for split in (data.split, data.validation):
+                open_data(data.source, transform, split=split, limit=1)
+
     def start(self, arm: Arm, config: RunConfig, out: Path) -> ModelCard:
         """Write the checkpoint that a run of this arm begins with."""
         model, card = self._model(arm, config)

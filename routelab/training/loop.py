@@ -168,8 +168,8 @@ def check_labels(model: nn.Module, data: Images | InMemory) -> None:
         )
     if len(data.classes) != outputs:
         raise Refusal(
-            f"the model has {outputs} classes and the data {len(data.classes)}; "
-            "give the data that the model was made for, or build it for these classes"
+            f"the model has {outputs} classes and the data {len(data.classes)}; give the data that "
+            "the model was made for, or a fresh classifier for these (--set start.new_head=true)"
         )
 
 

@@ -139,6 +139,15 @@ def test_folders_that_are_no_study_are_refused(done, tmp_path):
         run_study(study, tmp_path, told=quiet)
 
 
+def test_a_missing_source_or_folder_is_refused_and_nothing_is_written(study_of, tmp_path):
+    out = tmp_path / "out"
+    for old, new in (('"digits"', '"nowhere"'), ('checkpoint = "', 'checkpoint = "nowhere')):
+        study = study_of((old, new))
+        with pytest.raises(Refusal, match="nowhere"):
+            run_study(study, out, told=quiet)
+        assert not out.exists()
+
+
 def test_what_an_arm_refuses_is_named(study_of, tmp_path):
     layer = 'layers = [{}]\nrouter = {{ kind = "soft" }}'
     study = study_of((layer.format(1), layer.format(7)))
