@@ -16,6 +16,7 @@ from routelab.capture.recording import FULL, IMAGES, TABLES
 from routelab.capture.reporter import Reporter
 from routelab.capture.session import Session
 from routelab.data import Batch
+from routelab.models import lineage_arrays
 from routelab.records import StoreCard
 from routelab.store import StoreWriter
 
@@ -61,6 +62,7 @@ class Passes:
             image_columns=by_layer(self.layout, IMAGES, {""})[""],
             sums=shapes,
             batch_rows={key: {"batch_load": sums["load"]} for key, sums in shapes.items()},
+            lineage=lineage_arrays(self.session.forward.model),
             overwrite=overwrite,
         )
 

@@ -10,7 +10,13 @@ import typer
 from routelab.cli.answer import Answer, AsJson
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
     from routelab.models import Counts
+    from routelab.records import Lineage
 
 EXAMPLE = "routelab inspect demo/soft.zarr"
 
@@ -39,6 +45,7 @@ def _store(path: Path) -> Answer:
         "level": f"{capture.level}, {store.full} images in full, features {capture.features}",
         "model": card.model.architecture,
         "weights": card.model.sha256[:16],
+        "lineage": _origin(card.model.lineage, store.lineage()),
         "data": f"{data.source} {data.split}".strip(),
         "classes": len(store.classes) or "",
         "layers left out": "; ".join(f"layer {k}: {why}" for k, why in card.refused.items()),
@@ -64,6 +71,18 @@ def _store(path: Path) -> Answer:
             f"[bold]certificate: {verdict}[/]",
             checks_table(card.certificate.checks),
         ),
+    )
+
+
+def _origin(lineage: Lineage | None, indices: Mapping[str, NDArray[np.int32]]) -> str:
+    """Method, source, and how many experts' neurons are in the store; "" where not recycled."""
+    if lineage is None:
+        return ""
+    experts = sum(len(held) for name, held in indices.items() if "_neurons_" in name)
+    source = lineage.experts
+    return (
+        f"{lineage.method} from {source.architecture} {source.sha256[:12]}; neurons of "
+        f"{experts} experts in lineage/"
     )
 
 

@@ -15,11 +15,13 @@ from routelab.records import Refusal, StoreCard
 from routelab.store.columns import GrowingArray
 from routelab.store.files import sync_folder, sync_tree
 from routelab.store.layout import (
+    LINEAGE,
     Column,
     create_rows,
     cut,
     is_store,
     layer_folder,
+    write_array,
     write_card,
     write_group,
     write_ids,
@@ -42,7 +44,8 @@ class Plan:
     """All arrays of a store, before the first image.
 
     `tables` and `full` are by layer key and name, `image_columns` by name (`thumbnail` is kept for
-    the full images only); `sums` and `batch_rows` give the shapes of the running totals.
+    the full images only); `sums` and `batch_rows` give the shapes of the running totals. `lineage`
+    holds the indices of a recycled model's origin, by name.
     """
 
     images: int
@@ -53,6 +56,7 @@ class Plan:
     image_columns: Mapping[str, Column] = field(default_factory=dict)
     sums: Shapes = field(default_factory=dict)
     batch_rows: Shapes = field(default_factory=dict)
+    lineage: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.images < 1:
@@ -126,6 +130,10 @@ def _build(path: Path, card: StoreCard, plan: Plan) -> None:
     _create_arrays(path, card, plan)
     write_ids(path / "images" / "id", plan.ids)
     _write_labels(path / "images" / "label", plan)
+    if plan.lineage:
+        write_group(path / LINEAGE, {})
+        for name, indices in plan.lineage.items():
+            write_array(path / LINEAGE / name, np.asarray(indices).astype(np.int32))
     RunningSums(plan.sums, plan.batch_rows).save(path, 0)
     write_card(path, card)
 

@@ -6,6 +6,7 @@
       zarr.json          its attributes hold the StoreCard; replaced last: the commit record
       images/            label, id, prediction, probability, thumbnail
       layers/06/         per-image tables (one row an image) and full arrays (the first images)
+      lineage/           of a recycled model: source neurons and channels of its experts
       totals/06/         sums over images; written when the store is complete
       state-128.npz      the sums of the first 128 images, until then
       results/NAME/      one group a saved Result, in its attributes
@@ -32,6 +33,7 @@ FORMAT = 1
 
 METADATA = "zarr.json"
 CARD = "routelab"
+LINEAGE = "lineage"
 TABLE_ROWS = 1024
 """Rows a shard of the per-image tables."""
 ID_ROWS = 65536

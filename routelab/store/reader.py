@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from routelab.records import Refusal, Result, RouterSpec, StoreCard
 from routelab.store import results, routing
 from routelab.store.arrays import Rows, read_rows, select_rows
-from routelab.store.layout import METADATA, layer_folder, read_attributes, read_card, read_ids
+from routelab.store.layout import (
+    LINEAGE,
+    METADATA,
+    layer_folder,
+    read_array,
+    read_attributes,
+    read_card,
+    read_ids,
+)
 from routelab.store.levels import require_level
 from routelab.store.shards import Sharding, read_sharding
 from routelab.store.sums import read_sums
@@ -85,6 +93,16 @@ class CaptureStore:
             return read_attributes(self.path / "timing")
         except FileNotFoundError:
             return {}
+
+    def lineage(self) -> dict[str, NDArray[np.int32]]:
+        """Indices of what a recycled model was made of, by name; empty for any other.
+
+        `layer_06_neurons_core` (E, h) are the hidden neurons of the source's MLP that each expert
+        of the group has; `layer_06_channels` (c,) the channels, where the width shrank. The card's
+        `model.lineage` names the sources.
+        """
+        folders = sorted((self.path / LINEAGE).glob(f"*/{METADATA}"))
+        return {folder.parent.name: read_array(folder.parent) for folder in folders}
 
     def spec(self, layer: str | int) -> RouterSpec:
         """The layer of this key, depth or module path.

@@ -81,6 +81,7 @@ def _files_whole(name: str, store: CaptureStore) -> Check:
             wrong += [f"{file}: chunk {chunk}" for chunk in damaged_chunks(file, sharding)]
     for spec in store.layers:
         store.totals(spec.key)
+    store.lineage()
     detail = f"damaged: {wrong[0]}" if wrong else ""
     return Check(name=name, passed=not wrong, value=float(len(wrong)), limit=0.0, detail=detail)
 

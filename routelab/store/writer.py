@@ -101,6 +101,7 @@ class StoreWriter:
         image_columns: Mapping[str, Column] | None = None,
         sums: Shapes | None = None,
         batch_rows: Shapes | None = None,
+        lineage: Mapping[str, NDArray[np.int64]] | None = None,
         overwrite: bool = False,
     ) -> StoreWriter:
         """Make an empty store.
@@ -120,6 +121,8 @@ class StoreWriter:
             Arrays of `images/` that the batches bring; `thumbnail` for the full images only.
         sums, batch_rows
             Shapes of the sums over images, and of the rows kept one a batch, by layer key and name.
+        lineage
+            Indices of a recycled model's origin, by name.
         overwrite
             Replace a store that is there; it is removed after the new one is in place.
 
@@ -140,6 +143,7 @@ class StoreWriter:
             image_columns or {},
             sums or {},
             batch_rows or {},
+            lineage or {},
         )
         with refuse_full_disk(f"{path} was not made, nothing is lost; free some space"):
             creation.create(path, card, plan, overwrite=overwrite)

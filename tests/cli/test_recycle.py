@@ -2,12 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 import timm
 import torch
 from safetensors.torch import save_file
 
-from routelab.models import load_checkpoint, save_checkpoint
+from routelab.models import lineage_arrays, load_checkpoint, save_checkpoint
 from routelab.recycling import drift, open_source
 from routelab.store import open_store
 from tests.recycling.small import convnext_card, dense_source, vit_card
@@ -198,3 +199,22 @@ def test_lineage_stays_through_training_and_capture(run, dense, recycled, tmp_pa
     line = ("capture", trained, "--data", "digits", "--limit", "32", "--out", store)
     assert run(*line, "--device", "cpu")[0] == 0
     assert open_store(store).card.model.lineage == card.lineage
+
+
+def test_a_capture_of_a_recycled_model_knows_what_its_experts_are_made_of(
+    run, checkpoints, tmp_path
+):
+    moe, store = tmp_path / "moe.safetensors", tmp_path / "moe.zarr"
+    words = ["--layers", "1,2", "--core", "3", "--core-ratio", "2", "--method", "uniform"]
+    assert run("recycle", checkpoints / "dense.safetensors", *words, "--out", moe)[0] == 0
+    limit = ["--data", "digits", "--limit", "8"]
+    assert run("capture", moe, *limit, "--out", store)[0] == 0
+    held = lineage_arrays(load_checkpoint(moe)[0])
+    stored = open_store(store).lineage()
+    assert stored.keys() == held.keys()
+    for name, indices in held.items():
+        np.testing.assert_array_equal(stored[name], indices)
+    code, stdout, _ = run("inspect", store)
+    assert code == 0
+    assert "uniform from vit_tiny_patch16_224" in stdout
+    assert "neurons of 6 experts in lineage/" in stdout
