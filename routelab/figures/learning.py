@@ -64,7 +64,7 @@ def learning_curves(
         figure.add_hline(
             y=chance, line={"color": theme.CHANCE, "width": 1.5, "dash": "dash"}, **place
         )
-        figure.update_xaxes(title={"text": plain(axis)}, rangemode="tozero", **place)
+        figure.update_xaxes(rangemode="tozero", **place)
     figure.update_yaxes(rangemode="tozero")
     figure.update_yaxes(title={"text": plain(unit)}, col=1)
     return entitle(figure, title, caption)

@@ -18,9 +18,9 @@ from routelab.report.render import page
 
 INTERVAL = "95 %, Student, over seeds"
 NOTE = (
-    "Intervals are over training seeds with one set of held-out images; a difference is taken seed "
-    "by seed, and one whose interval holds 0 is not shown. FLOPs of training count three forward "
-    "passes for each image; gradient norms are those before clipping."
+    "Intervals are over training seeds with one set of held-out images. A difference is taken seed "
+    "by seed; where its interval holds 0, chance alone may have made it. FLOPs of training count "
+    "three forward passes for each image; gradient norms are those before clipping."
 )
 RESULTS = (
     "arm",
@@ -42,7 +42,7 @@ COSTS = (
     "GFLOPs an image",
     "updates",
     "images seen",
-    "PFLOPs of training",
+    "TFLOPs of training",
     "s of training",
     "s to start",
 )
@@ -113,7 +113,7 @@ def _curves(comparison: Comparison) -> go.Figure:
     seeds = len({run.seed for run in comparison.runs})
     return learning_curves(
         {name: arm for name, arm in arms.items() if arm is not None},
-        axes=("updates", "PFLOPs of training", "seconds of training"),
+        axes=("updates", "TFLOPs of training", "seconds of training"),
         unit="accuracy",
         chance=1 / comparison.classes,
         title="Accuracy on held-out images while training",
@@ -142,7 +142,7 @@ def _learning(runs: Sequence[ArmRun]) -> Learning | None:
     return Learning(
         spent={
             "updates": [p.updates for p in points],
-            "PFLOPs of training": [p.flops / 1e15 for p in points],
+            "TFLOPs of training": [p.flops / 1e12 for p in points],
             "seconds of training": seconds.mean(axis=0),
         },
         value=accuracy.mean(axis=0),
@@ -176,7 +176,7 @@ def _cost(card: ArmCard) -> list[str]:
         f"{card.flops / 1e9:.2f}",
         f"{card.updates:,}",
         f"{card.images:,}",
-        f"{card.training_flops / 1e15:.3f}",
+        f"{card.training_flops / 1e12:.1f}",
         f"{card.seconds:.0f}",
         f"{card.start_seconds:.1f}",
     ]

@@ -80,8 +80,7 @@ def test_tables_say_what_was_measured():
     tables = comparison_tables(comparison())
     assert "| moe | 3 | 65.0% |" in tables
     assert "+5.0 points" in tables
-    assert "| 9.00 |" not in tables
-    assert "| 3.00 | 20 | 640 | 0.006 | 12 | 0.5 |" in tables
+    assert "| 3.00 | 20 | 640 | 5.8 | 12 | 0.5 |" in tables
 
 
 def test_the_page_is_whole_and_names_are_data():
@@ -89,5 +88,5 @@ def test_the_page_is_whole_and_names_are_data():
     assert "<script>alert(1)" not in page
     assert "moe &lt;b&gt;" in page
     assert 'src="http' not in page
-    assert "PFLOPs of training" in page
+    assert "TFLOPs of training" in page
     assert "n = 3 seeds an arm" in page
