@@ -90,6 +90,18 @@ def _by_layer(rng):
             title="mass",
             caption=CAPTION,
         ),
+        "learning_curves": figures.learning_curves(
+            {
+                EVIL: figures.Learning(
+                    spent={"updates": [1, 2]}, value=[0.4, 0.6], low=[0.3, np.nan], high=[0.5, 0.7]
+                )
+            },
+            axes=["updates"],
+            unit="accuracy",
+            chance=0.1,
+            title="learning",
+            caption=CAPTION,
+        ),
         "mass_curves, no bands": figures.mass_curves(
             {"06": MassCurve([0.0, np.nan])}, fraction=[0, 1], of="slots", title="", caption=CAPTION
         ),
